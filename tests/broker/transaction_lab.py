@@ -58,6 +58,9 @@ class LabClock:
     def monotonic(self) -> float:
         return self.now
 
+    def elapsed(self) -> float:
+        return self.now
+
     async def sleep(self, seconds: float) -> None:
         raise NotImplementedError
 

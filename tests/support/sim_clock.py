@@ -23,14 +23,19 @@ class SimClock:
 
     def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
         self._start_ms = wall_ms
+        self.skew_ms = 0
+        """How far the wall clock has stepped since the start."""
         self._now = 0.0
         self._timers: list[tuple[float, int, _SimTimer]] = []
         self._numbers = count()
 
     def wall_ms(self) -> int:
-        return self._start_ms + round(self._now * 1000)
+        return self._start_ms + self.skew_ms + round(self._now * 1000)
 
     def monotonic(self) -> float:
+        return self._now
+
+    def elapsed(self) -> float:
         return self._now
 
     async def sleep(self, seconds: float) -> None:

@@ -11,6 +11,7 @@ from gantrymq.access.counts import Refusals
 from gantrymq.access.metrics import declare_access
 from gantrymq.broker.client import Connection
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.delivery.delivered import SAVE_SECONDS as DELIVERED_SECONDS
 from gantrymq.broker.delivery.long_polling import HeldPulls
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
@@ -185,6 +186,7 @@ class Broker:
         self.filters = registries.filters
         waiting = open_waiting(config, self._outside, place, store, registries)
         self.delay, self.timer, self.coordinator = waiting.delay, waiting.timer, waiting.coordinator
+        self.delivered = waiting.delivered
         self.registration = Registration(config, self.topics, self._client, clock, self.address)
         counters = MessageCounters()
         self.metrics = metrics_of(
@@ -230,6 +232,7 @@ class Broker:
 
     def _begin(self) -> None:
         config = self._config
+        self.delivered.begin()
         self.coordinator.start()
         self.delay.start()
         self.popping.start()
@@ -240,6 +243,7 @@ class Broker:
             config.groups.flush_consumer_offset_interval / 1000, "writing consumer offsets", self.popping.save_offsets
         )
         every(config.delay.flush_delay_offset_interval / 1000, "writing delay offsets", self.delay.save_later)
+        every(DELIVERED_SECONDS, "noting what was delivered", self.delivered.save_later)
         every(SAVE_SECONDS, "writing selectors", self.filters.save_later)
         every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
         every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)
@@ -263,6 +267,8 @@ class Broker:
         self._door.refuse()
         if self.timer is not None:
             await self.timer.stop()
+        await self.delay.stop()
+        await self.popping.stop()
         try:
             await self.store.flush_everything()
         except StoreError as error:
@@ -270,7 +276,7 @@ class Broker:
         self.store.safety.give_up()
         await self._door.close()
         timed = (self._close_timer, self.delay.close, self.coordinator.close, self.popping.close)
-        for work in (*timed, self.offsets.save, self.filters.save):
+        for work in (*timed, self.offsets.save, self.filters.save, self.delivered.save):
             try:
                 work()
             except (GantryError, OSError) as error:

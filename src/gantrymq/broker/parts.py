@@ -8,6 +8,7 @@ from typing import Final
 
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.delivery.delay import DelayedDelivery
+from gantrymq.broker.delivery.delivered import Delivered
 from gantrymq.broker.delivery.pull import Pulls
 from gantrymq.broker.delivery.pull_checks import PullChecks
 from gantrymq.broker.delivery.timer import TimedDelivery
@@ -48,6 +49,7 @@ from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.observability.metrics import Metrics
 from gantrymq.protocol.codes import VERSION
 from gantrymq.protocol.message_ids import UniqueIds
+from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
 
 DELAYS_FILE: Final = "config/delayOffset.json"
@@ -61,6 +63,10 @@ class WaitingMessages:
     timer: TimedDelivery | None
     """None when the broker takes no timer messages."""
     coordinator: TransactionCoordinator
+    delivered: Delivered
+    """What was delivered, and is not counted in the files of ``delay`` and ``timer``."""
+    time: SteadyTime
+    """By which waits are counted."""
 
     def keep_from(self) -> int | None:
         """Log offset that retention must not pass: the oldest transaction or timer message that is not over."""
@@ -97,10 +103,13 @@ def open_waiting(
     """Read what waits. Raises ConfigError or StoreError."""
     clock, disk = outside.clock, outside.disk
     delays_ms = store_config(config.current).delays_ms
-    delay = DelayedDelivery(store, clock, disk, store.path(DELAYS_FILE), delays_ms)
+    time = SteadyTime(clock, lambda: store.appended)
+    delivered = Delivered.open(store, disk, time)
+    delay = DelayedDelivery(store, clock, disk, store.path(DELAYS_FILE), delays_ms, time, delivered)
     timer = None
     if config.delay.timer_wheel_enable:
-        timer = TimedDelivery(store, clock, disk, timer_rules(config.current), config.delay.mapped_file_size_timer_log)
+        size = config.delay.mapped_file_size_timer_log
+        timer = TimedDelivery(store, clock, disk, timer_rules(config.current), size, time, delivered)
     producers = registries.producers
     coordinator = TransactionCoordinator(
         store,
@@ -116,7 +125,7 @@ def open_waiting(
     config.changed.append(lambda: coordinator.reconfigure(transaction_config(config.current)))
     producers.came.append(coordinator.client_came)
     producers.joined.append(coordinator.producer_joined)
-    return WaitingMessages(delay, timer, coordinator)
+    return WaitingMessages(delay, timer, coordinator, delivered, time)
 
 
 def operations_of(parts: Parts, settings: Settings, routes: RouteSource) -> Operations:
@@ -139,12 +148,12 @@ def _sending(parts: Parts) -> Sending:
     unique_ids = UniqueIds(rng, clock, parts.place.host[:-4], rng.below(1 << 16))
     admission = Admission(config, topics, rng, parts.announce)
     halves = HalfSends(config, admission, parts.waiting.coordinator)
-    steering = Steering(topics, groups, clock, delays_ms, rules if timer is not None else None)
+    steering = Steering(topics, groups, parts.waiting.time, delays_ms, rules, None if timer is None else timer.now_ms)
     return Sending(
         Sends(config, admission, durability, halves, steering, unique_ids),
         BatchSends(admission, durability, unique_ids),
         HalvesSends(admission, durability, halves, parts.waiting.coordinator, stamp_of(config)),
-        SendBacks(store, topics, groups, rng, clock, delays_ms, parts.counters, parts.sight),
+        SendBacks(store, topics, groups, rng, parts.waiting.time, delays_ms, parts.counters, parts.sight),
         Replies(config, admission, durability, registries.producers, clock, parts.place.address),
         Timers(config, rules, timer, durability, topics, clock),
     )
@@ -156,7 +165,10 @@ def _consuming(parts: Parts, routes: RouteSource) -> Consuming:
     checks = PullChecks(config, topics, groups, registries.consumers, registries.filters)
     return Consuming(
         Pulls(config, store, checks, offsets, outside.clock, parts.counters, parts.sight),
-        Popping(config, store, registries, routes, outside, parts.place.host, parts.counters, parts.sight),
+        Popping(
+            config, store, registries, routes, outside, parts.place.host, parts.counters, parts.sight,
+            parts.waiting.delivered,
+        ),
         Positions(store, topics, groups, offsets),
         Queries(store, sight=parts.sight),
     )  # fmt: skip

@@ -6,6 +6,8 @@ from typing import Final
 
 COMPRESSED: Final = 0x1
 MULTI_TAGS: Final = 0x2
+ORDINARY: Final = 0x0
+"""A transaction type: none."""
 PREPARED: Final = 0x4
 COMMITTED: Final = 0x8
 ROLLED_BACK: Final = 0xC

@@ -25,6 +25,9 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds since an arbitrary start; never goes back. For deadlines."""
 
+    def elapsed(self) -> float:
+        """Like ``monotonic``, but it also counts the time in which the machine slept. For waits of hours and days."""
+
     async def sleep(self, seconds: float) -> None:
         """Suspend the calling task. Cancellation ends it at once."""
 
@@ -34,6 +37,9 @@ class Clock(Protocol):
     def call_soon(self, call: Callable[[], None]) -> None:
         """Run ``call`` on the event loop after the current turn."""
 
+
+_COUNTS_SLEEP: Final[int] = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", -1))
+"""Linux has a clock of its own for that; elsewhere the monotonic clock goes on while the machine sleeps."""
 
 AT_ONCE: Final = 0.0
 """A time in the past on every event loop."""
@@ -62,6 +68,9 @@ class SystemClock:
     monotonic = staticmethod(time.monotonic)
     worked = staticmethod(time.thread_time)
     """Seconds for which this thread has worked; a thread that waits does not. For measurements."""
+
+    def elapsed(self) -> float:
+        return time.clock_gettime(_COUNTS_SLEEP) if _COUNTS_SLEEP >= 0 else time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -159,6 +159,7 @@ class MessageStore:
         self.arrivals_of = self._dispatch.arrivals_of
         lookup = Lookup(self._log, self._queues, self._quarantine, self._dispatch, self._index)
         self.read, self.scan, self.query, self.entry = lookup.read, lookup.scan, lookup.query, lookup.entry
+        self.copies = lookup.copies
         self._housekeeping = Housekeeping(
             self._disk, self._clock, self._layout, self._log, self._queues, self._dispatch, self._index,
             self._mark_file, checkpoint,

@@ -81,6 +81,9 @@ class NodeClock:
     def monotonic(self) -> float:
         return self._node.loop.time()
 
+    def elapsed(self) -> float:
+        return self._node.loop.time()
+
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 

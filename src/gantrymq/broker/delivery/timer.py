@@ -4,9 +4,12 @@ A timer message waits in queue 0 of the timer topic. *Enqueue* follows that queu
 log under its slot; *dequeue* reads a slot when its time is over and appends its messages under their real topics. Both
 run on the loop; the files are Apache's, so either broker goes on where the other stopped.
 
-After a crash nothing is lost: the queue is in the log, and how far it was noted follows from the last unit. The slots
-since the last durable ``timercheck`` (a second of them, after a power cut; none, mostly, after the death of the
-process) are delivered again, as in Apache's broker.
+After a crash nothing is lost: the queue is in the log, and how far it was noted follows from the last unit. Of the
+slots since the last ``timercheck`` what has its copy in the log is not delivered again (``delivered``).
+
+Slots are times of the *timer*: the wall clock at its start, and from then on it runs evenly. It never goes back, also
+not over a restart. So a message waits as long as it was told to, whatever the wall clock does meanwhile, and a slot
+that was delivered is never used again. ``slot_of`` turns the time that a sender asks for into one of them.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from gantrymq.broker.delivery.delivered import NOWHERE, Delivered, Delivering
 from gantrymq.broker.delivery.timer_rules import Name, TimerRules, delivery, name_of, withdrawn_by
 from gantrymq.errors import StoreError
 from gantrymq.message import properties
@@ -27,6 +31,7 @@ from gantrymq.message.system_topics import TIMER
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
+from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.recovery.cases import Case
 from gantrymq.store.timer_log import DELETE, ROLL, TimerCheck, TimerCheckFile, TimerLog, Unit
@@ -42,7 +47,7 @@ RETRY_SECONDS: Final = 1.0
 SYNC_SECONDS: Final = 1.0
 """Between two syncs of the timer log (timerFlushIntervalMs)."""
 MAX_TIMER_SECONDS: Final = 60.0
-"""A timer never sleeps longer, so that a wall clock that jumps forward is noticed."""
+"""A timer never sleeps longer: the time in which the machine slept counts, and timers of the loop do not count it."""
 CHECK_FILE: Final = "config/timercheck"
 WHEEL_FILE: Final = "timerwheel"
 
@@ -58,15 +63,34 @@ class _Slot:
     """Name, time of birth and kind of a rolled message to its first place: a crash while it was rolled leaves two."""
     position: int = 0
     """How many units are done."""
+    begin: int = NOWHERE
+    """Log offset of its first copy."""
+    end: int = 0
+    """Log offset behind its last copy."""
 
 
 class TimedDelivery:
     """Built by the broker behind the store; ``start`` ... ``close`` before the store."""
 
-    def __init__(self, store: MessageStore, clock: Clock, disk: Disk, rules: TimerRules, file_size: int) -> None:
-        """Raises StoreFormatUnknown when the timer log is not what ``mappedFileSizeTimerLog`` says, or DiskFull."""
+    def __init__(
+        self, store: MessageStore, clock: Clock, disk: Disk, rules: TimerRules, file_size: int,
+        time: SteadyTime | None = None, delivered: Delivered | None = None,
+    ) -> None:  # fmt: skip
+        """Raises StoreFormatUnknown when the timer log is not what ``mappedFileSizeTimerLog`` says, or DiskFull.
+
+        ``delivered``: what was delivered behind ``timercheck``; None: nothing is known of that.
+        """
         self._store = store
         self._clock = clock
+        self._time = SteadyTime(clock, lambda: store.appended) if time is None else time
+        self._ahead_ms = 0
+        """How far the time of the timer is ahead of ``_time``."""
+        self._delivered_file = delivered
+        self._noted = None if delivered is None else delivered.noted
+        self._copies: dict[int, int] = {} if delivered is None else delivered.copies
+        """What had its copy at the start, by log offset; empty as soon as the slots of before the start are done."""
+        self._uncounted: deque[_Slot] = deque()
+        """Slots that are done, and whose copies may not be on the disk."""
         self._disk = disk
         self._rules = rules
         self._file = TimerCheckFile(disk, store.path(CHECK_FILE))
@@ -86,17 +110,24 @@ class TimedDelivery:
         self._slot_ended: asyncio.Future[None] | None = None
         self._recover()
         self._heap = sorted(self._log.slots)
+        self._copies_until_ms = self._last_with_copies()
+        if delivered is not None:
+            delivered.parts.append(Delivering(self.settle, self.held_from, self._write_fields))
 
     # ---- start and end
 
     def _recover(self) -> None:
         before = self.check
+        noted = self._noted
         first, end = self._store.queue_range(TIMER, 0)
+        if noted is not None:
+            before.read_ms = max(before.read_ms, noted.timer_read_ms)
         if before.read_ms == 0 and first == end:
-            before.read_ms = self._rules.floor(self._clock.wall_ms())
+            before.read_ms = self._rules.floor(self.now_ms())
         self._log.recover(before.read_ms, self._known_units())
         self._next = max(self._behind_last_unit(), first)
         """Queue offset of the first message that is not in the timer log."""
+        self._go_on(before.read_ms, waiting=bool(self._log.slots) or self._next < end)
         self._read_ms = before.read_ms
         """First slot that is still to be delivered."""
         self._done_before = TimerCheck(before.read_ms, min(before.queue_offset, end))
@@ -107,6 +138,25 @@ class TimedDelivery:
             # What Apache's broker has there would not fit any more. First the check file, by which it makes a new one.
             self._file.file.sync()
             self._disk.remove(wheel)
+
+    def _go_on(self, read_ms: int, *, waiting: bool) -> None:
+        """Begin to count the time of the timer. While messages wait in slots of the time that it had, it goes on from
+        there, by so much as the wall clock says has passed; it begins anew with the wall clock when none waits."""
+        wall_ms, noted = self._time.now_ms(), self._noted
+        now_ms = max(wall_ms, read_ms)
+        if noted is not None and waiting:
+            now_ms = max(wall_ms + noted.timer_ahead_ms, noted.timer_ms, read_ms)
+        self._ahead_ms = now_ms - wall_ms
+
+    def _last_with_copies(self) -> int:
+        """The last slot of which something had its copy at the start."""
+        last = self.now_ms()
+        for time_ms in sorted(self._log.slots) if self._copies else ():
+            if any(unit.log_offset in self._copies for unit in self._log.units(time_ms)):
+                last = max(last, time_ms)
+            elif time_ms > last:
+                break
+        return last
 
     def _known_units(self) -> Callable[[Unit], bool]:
         """A test for units whose message is in the log, asked in their order."""
@@ -156,6 +206,7 @@ class TimedDelivery:
     def close(self) -> None:
         """Stop, and make durable how far everything is. The store must still be open; raises StoreError."""
         self._running = False
+        self.settle(self._store.flushed)
         for timer in (self._timer, self._sync_timer):
             if timer is not None:
                 timer.cancel()
@@ -165,6 +216,10 @@ class TimedDelivery:
         self._file.file.close()
 
     # ---- what others ask
+
+    def now_ms(self) -> int:
+        """The time of the timer, ms since 1970."""
+        return self._time.now_ms() + self._ahead_ms
 
     @property
     def waiting(self) -> Counter[int]:
@@ -221,7 +276,7 @@ class TimedDelivery:
             self._enqueue_soon()
 
     def _unit(self, message: StoredMessage) -> Unit | None:
-        unit = self._rules.unit_of(message, self._clock.wall_ms(), self._read_ms)
+        unit = self._rules.unit_of(message, self.now_ms(), self._read_ms)
         if unit is None:
             log.error("message %d of the timer topic does not say when it is due: skipped", message.queue_offset)
             return None
@@ -241,7 +296,7 @@ class TimedDelivery:
             self._timer = None
         if not self._running or self._stopping or self._slot is not None or not self._heap:
             return
-        wait_ms = self._heap[0] + self._rules.precision_ms - self._clock.wall_ms()
+        wait_ms = self._heap[0] + self._rules.precision_ms - self.now_ms()
         if wait_ms > 0:
             self._set_timer(min(wait_ms / 1000, MAX_TIMER_SECONDS), self._look)
             return
@@ -251,6 +306,8 @@ class TimedDelivery:
         units = self._log.units(time_ms)
         # From here on nothing joins this slot.
         self._read_ms = max(self._read_ms, time_ms + self._rules.precision_ms)
+        if time_ms > self._copies_until_ms:
+            self._copies = {}
         self._slot = _Slot(time_ms, units, self._withdrawn(units), {})
         self._step()
 
@@ -286,18 +343,20 @@ class TimedDelivery:
         except StoreError as error:
             self._failed(error)
             return
-        self._store.safety.when_safe(placements[-1].end, lambda error: self._stepped(slot, position, error))
+        begin, end = placements[0].log_offset, placements[-1].end
+        slot.begin = min(slot.begin, begin)
+        self._store.safety.when_safe(end, lambda error: self._stepped(slot, position, end, error))
 
     def _batch(self, slot: _Slot) -> tuple[int, list[NewRecord]]:
         """(position behind them, records to append)."""
         records: list[NewRecord] = []
         size = 0
-        now_ms = self._clock.wall_ms()
+        now_ms = self.now_ms()
         position = slot.position
         while position < len(slot.units) and len(records) < BATCH_MAX and size < BATCH_MAX_BYTES:
             unit = slot.units[position]
             position += 1
-            if _is_order(unit):
+            if _is_order(unit) or unit.log_offset in self._copies:
                 continue
             message = self._store.read(unit.log_offset)
             if message is None:
@@ -315,12 +374,12 @@ class TimedDelivery:
             size += unit.size
         return position, records
 
-    def _stepped(self, slot: _Slot, position: int, error: StoreError | None) -> None:
+    def _stepped(self, slot: _Slot, position: int, end: int, error: StoreError | None) -> None:
         if error is not None:
             self._failed(error)
             return
         self._failing = False
-        slot.position = position
+        slot.position, slot.end = position, end
         self._step()
 
     def _failed(self, error: StoreError) -> None:
@@ -334,13 +393,38 @@ class TimedDelivery:
         self._slot = None
         self._tell_slot_ended()
         self._log.done(slot.time_ms, slot.units)
-        try:
-            self._note(max(self.check.read_ms, slot.time_ms + self._rules.precision_ms), self.check.queue_offset)
-        except (StoreError, OSError) as error:
-            log.error("the progress of timer messages cannot be written at the moment: %s", error)
+        self._uncounted.append(slot)
+        self.settle(self._store.flushed)
         self._look()
 
     # ---- progress
+
+    def settle(self, flushed: int) -> None:
+        """Count the slots that have their copies before this log offset."""
+        read_ms = self.check.read_ms
+        while self._uncounted and self._uncounted[0].end <= flushed:
+            read_ms = max(read_ms, self._uncounted.popleft().time_ms + self._rules.precision_ms)
+        if read_ms != self.check.read_ms:
+            self.check.read_ms = read_ms
+            if self._delivered_file is not None:
+                self._delivered_file.changed()
+            try:
+                self._note(read_ms, self.check.queue_offset)
+            except (StoreError, OSError) as error:
+                log.error("the progress of timer messages cannot be written at the moment: %s", error)
+        if self._uncounted and self._sync_timer is None and self._running:
+            self._sync_timer = self._clock.call_later(SYNC_SECONDS, self._sync)
+
+    def held_from(self) -> int:
+        """Log offset of the first copy that is not counted."""
+        current = NOWHERE if self._slot is None else self._slot.begin
+        return min([current, *(slot.begin for slot in self._uncounted)])
+
+    def _write_fields(self, fields: dict[str, Any]) -> None:
+        now_ms = self.now_ms()
+        fields["timer"] = {
+            "read": self.check.read_ms, "time": now_ms, "ahead": now_ms - self._time.wall_ms()
+        }  # fmt: skip
 
     def _note(self, read_ms: int, queue_offset: int) -> None:
         """Write down how far everything is; durable within a second. Raises DiskFull."""
@@ -353,6 +437,7 @@ class TimedDelivery:
     def _sync(self) -> None:
         self._sync_timer = None
         if self._running:
+            self.settle(self._store.flushed)
             self._disk.sync_later([*self._log.unsynced(), self._file.file], _synced)
 
 

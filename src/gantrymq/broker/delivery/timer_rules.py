@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gantrymq.broker.delivery.delay_levels import real_place
+from gantrymq.broker.delivery.delivered import mark_of
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import flags, properties, system_topics
 from gantrymq.message.message import StoredMessage
@@ -38,8 +39,12 @@ class TimerRules:
     def floor(self, time_ms: int) -> int:
         return time_ms // self.precision_ms * self.precision_ms
 
-    def slot_of(self, text: str, now_ms: int) -> int | None:
-        """The slot a message waits for; None when its time is here or past. Raises MessageIllegal."""
+    def slot_of(self, text: str, now_ms: int, timer_ms: int | None = None) -> int | None:
+        """The slot a message waits for; None when its time is here or past. Raises MessageIllegal.
+
+        ``now_ms``: by the wall clock, which senders mean. ``timer_ms``: by the timer, which has the slots; None: the
+        same.
+        """
         due = due_ms(text, now_ms)
         if due <= now_ms:
             if properties.find(text, properties.TIMER_DELETE_KEY) is not None:
@@ -50,7 +55,7 @@ class TimerRules:
                 f"timer message illegal, the delay time should not be bigger than the max delay {self.max_delay_ms}ms "
                 "(timerMaxDelaySec)"
             )
-        return self.floor(due - 1)
+        return self.floor(due - 1 if timer_ms is None else timer_ms + due - now_ms - 1)
 
     def unit_of(self, message: StoredMessage, now_ms: int, not_before_ms: int) -> Unit | None:
         """Where a message of the timer topic waits; None when it does not say for what.
@@ -131,6 +136,7 @@ def delivery(message: StoredMessage, unit: Unit, now_ms: int) -> NewRecord | Non
     return NewRecord(
         place[0], place[1], message.body, _stamped(message.properties_text, unit, now_ms), message.born_timestamp,
         pack_host(message.born_host), message.flag, message.sys_flag & ~flags.TRANSACTION_MASK, message.reconsume_times,
+        mark_of(message.log_offset),
     )  # fmt: skip
 
 

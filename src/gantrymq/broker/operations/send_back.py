@@ -19,8 +19,8 @@ from gantrymq.message import flags, properties, system_topics
 from gantrymq.protocol.bodies.topics import PERM_WRITE
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import offset_message_id
-from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.rng import Rng
+from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
 
@@ -49,7 +49,7 @@ class SendBacks:
         topics: Topics,
         groups: Groups,
         rng: Rng,
-        clock: Clock,
+        time: SteadyTime,
         delays_ms: Sequence[int],
         counters: MessageCounters,
         sight: Sight | None = None,
@@ -59,7 +59,7 @@ class SendBacks:
         self._topics = topics
         self._groups = groups
         self._rng = rng
-        self._clock = clock
+        self._time = time
         self._delays_ms = delays_ms
         self._counters = counters
         self._sight = sight
@@ -111,4 +111,4 @@ class SendBacks:
         )  # fmt: skip
         if plan.delay_level <= 0:
             return record
-        return park(record, plan.delay_level, self._delays_ms, self._clock.wall_ms())
+        return park(record, plan.delay_level, self._delays_ms, self._time.wall_ms())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from gantrymq.broker.delivery.timer_rules import TimerRules
@@ -13,7 +13,7 @@ from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
 from gantrymq.broker.submission import Submission
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import properties, system_topics
-from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.steady import SteadyTime
 
 NOT_THE_SENDERS: Final = properties.BROKER_ONLY | {properties.REGION, properties.TRACE_ON, properties.CLUSTER}
 """Properties that are taken off an incoming message: only the broker sets them."""
@@ -24,17 +24,20 @@ class Steering:
     """Finds out where and when such a message goes."""
 
     def __init__(
-        self, topics: Topics, groups: Groups, clock: Clock, delays_ms: Sequence[int], timer: TimerRules | None
-    ) -> None:
-        """``timer``: None when timer messages are refused (timerWheelEnable=false)."""
+        self, topics: Topics, groups: Groups, time: SteadyTime, delays_ms: Sequence[int], rules: TimerRules,
+        timer_ms: Callable[[], int] | None,
+    ) -> None:  # fmt: skip
+        """``timer_ms``: the time of the timer; None when timer messages are refused (timerWheelEnable=false)."""
         self._topics = topics
         self._groups = groups
-        self._clock = clock
+        self._time = time
         self.delays_ms = delays_ms
-        self._timer = timer
+        self._rules = rules
+        self._timer_ms = timer_ms
 
     def now_ms(self) -> int:
-        return self._clock.wall_ms()
+        """The wall clock, for the time until which a message waits."""
+        return self._time.wall_ms()
 
     def time_of(self, text: str, level: int, waited: bool) -> tuple[str, int | None]:
         """The properties without what does not count, and the time (ms) a timer message waits for; None when it waits
@@ -43,13 +46,13 @@ class Steering:
             return properties.without(text, _TIMERS), None
         if waited or not any(properties.find(text, name) for name in _TIMERS):
             return text, None
-        if self._timer is None:
+        if self._timer_ms is None:
             raise Refused(
                 Refusal.FAILED,
                 "accurate timer message is not enabled, timerWheelEnable is false; use a delay level (DELAY) instead",
             )
         try:
-            return text, self._timer.slot_of(text, self._clock.wall_ms())
+            return text, self._rules.slot_of(text, self._time.wall_ms(), self._timer_ms())
         except MessageIllegal as error:
             raise refusal(error) from error
 

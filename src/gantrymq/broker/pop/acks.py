@@ -137,9 +137,8 @@ class PopAcks:
         return None
 
     def _change_in_order(self, delivery: PopDelivery, handle: ReceiptHandle, invisible_ms: int) -> Renewed:
-        visible_at = self._clock.wall_ms() + invisible_ms
-        self._deliveries.change_in_order(
-            delivery.topic, delivery.group, delivery.queue_id, delivery.offset, handle.pop_time, visible_at
+        visible_at = self._deliveries.change_in_order(
+            delivery.topic, delivery.group, delivery.queue_id, delivery.offset, handle.pop_time, invisible_ms
         )
         return Renewed(handle.pop_time, visible_at - handle.pop_time, handle.revive_queue)
 

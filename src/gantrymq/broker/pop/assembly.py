@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.broker.client import Client
+from gantrymq.broker.delivery.delivered import Delivered
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.outside import Outside
@@ -36,8 +37,10 @@ class Popping:
         host: bytes,
         counters: MessageCounters,
         sight: Sight | None = None,
+        delivered: Delivered | None = None,
     ) -> None:
-        """``host``: the packed address of this broker, which records bear. ``sight``: None: it has no users."""
+        """``host``: the packed address of this broker, which records bear. ``sight``: None: it has no users.
+        ``delivered``: what came back, and is not noted as acknowledged; None: nothing is known of that."""
         topics, groups, offsets = registries.topics, registries.groups, registries.offsets
         clock, disk = outside.clock, outside.disk
         checks = PopChecks(config, topics, groups)
@@ -45,7 +48,9 @@ class Popping:
             disk, store.path(MODES_FILE), RequestMode(config.pop.default_message_request_mode),
             config.pop.default_pop_share_queue_num,
         )  # fmt: skip
-        self.consumption = PopConsumption(config, store, topics, groups, offsets, clock, outside.rng, disk, host)
+        self.consumption = PopConsumption(
+            config, store, topics, groups, offsets, clock, outside.rng, disk, host, delivered
+        )
         waiting = Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size)
         store.arrivals.append(waiting.arrived)
         self.consumption.deliveries.opened = waiting.wake
@@ -73,6 +78,10 @@ class Popping:
         """Drop all waiting requests; their connections are about to be closed."""
         self.requests.waiting.close()
         await self.assignments.close()
+
+    async def stop(self) -> None:
+        """Bring nothing back any more, and return when what is under way is safe or has failed."""
+        await self.consumption.stop()
 
     def close(self) -> None:
         """To be called before the consumer offsets are saved for the last time. Raises StoreError."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from gantrymq.broker.delivery.delivered import Delivered
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.check_point import Ack, CheckPoint
 from gantrymq.broker.pop.cursors import Cursors, Taken
@@ -31,6 +32,7 @@ from gantrymq.protocol.receipt_handle import ORDERLY
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.rng import Rng
+from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
 
 log = logging.getLogger("gantrymq.broker")
@@ -45,29 +47,33 @@ class PopConsumption:
 
     def __init__(
         self, config: LiveConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
-        clock: Clock, rng: Rng, disk: Disk, host: bytes,
+        clock: Clock, rng: Rng, disk: Disk, host: bytes, delivered: Delivered | None = None,
     ) -> None:  # fmt: skip
-        """``host``: packed address of this broker. Raises ConfigError when the file of orderly pops is damaged."""
+        """``host``: packed address of this broker. ``delivered``: see ``ReviveLog``. Raises ConfigError when the file
+        of orderly pops is damaged."""
         self._config = config
         self._store = store
         self._topics = topics
-        self._clock = clock
+        self._time = time = SteadyTime(clock, lambda: store.appended) if delivered is None else delivered.time
         self._cursors = Cursors(offsets)
         self.revive_log = ReviveLog(
-            store, offsets, clock, config.identity.broker_cluster_name, config.identity.broker_name, host
+            store, offsets, clock, config.identity.broker_cluster_name, config.identity.broker_name, host, time,
+            delivered,
         )  # fmt: skip
-        self._reviver = Reviver(store, self.revive_log, topics, groups, clock, v2=config.pop.enable_retry_topic_v2)
+        self._reviver = Reviver(
+            store, self.revive_log, topics, groups, clock, time, v2=config.pop.enable_retry_topic_v2
+        )  # fmt: skip
         self.blocks = OrderBlocks()
         self._order_path = store.path(ORDER_FILE)
         self._order_file = LazyFile(disk, self._order_path)
         self._turn = 0
         self.queues = PopQueues(config, store, topics, offsets, self._cursors, self.blocks, rng)
-        self.deliveries = Deliveries(config, self.revive_log, self._cursors, self.blocks, offsets, clock)
+        self.deliveries = Deliveries(config, self.revive_log, self._cursors, self.blocks, offsets, clock, time)
         self._load(read_json(disk, self._order_path))
 
     def _load(self, content: dict[object, object] | None) -> None:
         try:
-            self.blocks.load(content or {})
+            self.blocks.load(content or {}, self._time.now_ms())
         except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             raise ConfigError(
                 f"{self._order_path} is not a table of orderly pops: {error!r}; repair or remove it"
@@ -80,7 +86,12 @@ class PopConsumption:
         self.revive_log.rebuild(self._cursors)
 
     def start(self) -> None:
+        self.revive_log.start()
         self._reviver.start()
+
+    async def stop(self) -> None:
+        """Bring nothing back any more, and return when what is under way is safe or has failed."""
+        await self._reviver.stop()
 
     def close(self) -> None:
         """Stop and write what was not written. Raises StoreError."""
@@ -91,7 +102,7 @@ class PopConsumption:
 
     def save_later(self) -> None:
         """Write what changed of orderly pops. Raises StoreError."""
-        self.blocks.expire(self._clock.wall_ms())
+        self.blocks.expire(self._time.now_ms())
         if self.blocks.changed:
             self.blocks.changed = False
             self._order_file.dirty = True
@@ -118,7 +129,8 @@ class PopConsumption:
         Raises Refused when the store does not take the check points, or when ``accept`` raises it for what was found;
         then nothing was taken.
         """
-        popped = Popped(self._clock.wall_ms(), ORDERLY if wanted.order else self._next_revive_queue())
+        pop_time = self._time.wall_ms()
+        popped = Popped(pop_time, ORDERLY if wanted.order else self._next_revive_queue(), now_ms=self._time.now_ms())
         self.queues.take(wanted, popped)
         if not popped.batches:
             return popped
@@ -133,13 +145,13 @@ class PopConsumption:
 
     def peek(self, wanted: Wanted) -> Popped:
         """Look without taking. Raises Refused."""
-        popped = Popped(self._clock.wall_ms(), 0)
+        popped = Popped(self._time.wall_ms(), 0, now_ms=self._time.now_ms())
         self.queues.look(wanted, popped)
         return popped
 
     def has_message(self, wanted: Wanted) -> bool:
         """Whether a pop could find something now."""
-        return self.queues.has_message(wanted, self._clock.wall_ms())
+        return self.queues.has_message(wanted, self._time.now_ms())
 
     def _next_revive_queue(self) -> int:
         self._turn += 1
@@ -149,7 +161,7 @@ class PopConsumption:
         for batch in popped.batches:
             batch.counts = self.blocks.popped(
                 batch.topic, wanted.group, batch.queue_id, batch.offsets, popped.pop_time, wanted.invisible_time,
-                wanted.attempt_id,
+                wanted.attempt_id, ahead_ms=popped.pop_time - popped.now_ms,
             )  # fmt: skip
             self._cursors.jump((wanted.group, batch.topic, batch.queue_id), batch.offsets[0])
 

@@ -19,6 +19,7 @@ from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.errors import StoreError
 from gantrymq.protocol.receipt_handle import ReceiptHandle
 from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.steady import SteadyTime
 
 
 class Deliveries:
@@ -26,7 +27,7 @@ class Deliveries:
 
     def __init__(
         self, config: LiveConfig, revive_log: ReviveLog, cursors: Cursors, blocks: OrderBlocks,
-        offsets: ConsumerOffsets, clock: Clock,
+        offsets: ConsumerOffsets, clock: Clock, time: SteadyTime,
     ) -> None:  # fmt: skip
         self._config = config
         self._revive_log = revive_log
@@ -34,6 +35,7 @@ class Deliveries:
         self._blocks = blocks
         self._offsets = offsets
         self._clock = clock
+        self._time = time
         self._began = clock.wall_ms()
         self._acked: dict[tuple[int, Key], set[int]] = {}
         """Acknowledged in this turn of the loop: (revive queue, check point) to offsets."""
@@ -88,7 +90,7 @@ class Deliveries:
         acked = self._blocks.ack(topic, group, queue_id, offset, pop_time)
         if acked.commit is not None:
             self._cursors.jump((group, topic, queue_id), acked.commit)
-            if self._blocks.blocked_until(topic, group, queue_id, None, self._clock.wall_ms()) is None:
+            if self._blocks.blocked_until(topic, group, queue_id, None, self._time.now_ms()) is None:
                 self.opened(topic, group)
         return not acked.illegal
 
@@ -104,7 +106,7 @@ class Deliveries:
         key = (topic, group, queue_id, handle.start_offset, handle.pop_time, handle.broker_name)
         ledger = self._revive_log.ledger
         opened = ledger.get(key)
-        now = self._clock.wall_ms()
+        now = self._time.wall_ms()
         if opened is None:
             usable = self._may_be_parked(key, handle.visible_at, handle.revive_queue, now)
         else:
@@ -132,8 +134,12 @@ class Deliveries:
         return key[4] < self._began and visible_at > now and 0 <= revive_queue < self._config.pop.revive_queue_num
 
     def change_in_order(
-        self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, visible_at: int
-    ) -> None:  # fmt: skip
-        """Show a message of the last orderly batch again at another time."""
+        self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, invisible_ms: int
+    ) -> int:  # fmt: skip
+        """Show a message of the last orderly batch again ``invisible_ms`` from now; the time of that, by the clock that
+        said ``pop_time``."""
+        ahead_ms = self._blocks.ahead_ms(topic, group, queue_id)
+        visible_at = self._time.now_ms() + (self._time.skew_ms() if ahead_ms is None else ahead_ms) + invisible_ms
         if offset >= (self._offsets.get(group, topic, queue_id) or 0):
             self._blocks.change(topic, group, queue_id, offset, pop_time, visible_at)
+        return visible_at

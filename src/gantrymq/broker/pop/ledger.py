@@ -30,7 +30,7 @@ class OpenPoint:
     pending: set[int]
     """Queue offsets not acknowledged."""
     due_at: int
-    """ms since 1970; later than the check point says after a revival failed."""
+    """By the steady time; later than the check point says after a revival failed."""
     busy: bool = field(default=False)
     """Being revived."""
 
@@ -56,8 +56,12 @@ class Ledger:
     def __iter__(self) -> Iterator[OpenPoint]:
         return iter(list(self._open.values()))
 
-    def open(self, revive_queue: int, revive_offset: int, point: CheckPoint, *, late: bool = False) -> OpenPoint:
+    def open(
+        self, revive_queue: int, revive_offset: int, point: CheckPoint, *, late: bool = False, due_at: int | None = None
+    ) -> OpenPoint:  # fmt: skip
         """Take in a check point. One with the same key is replaced: it names the same messages.
+
+        ``due_at``: when it is to be revived, by the clock that ``due`` is asked with; None: when it says itself.
 
         ``late``: it was parked in a timer, so acknowledgements that were taken in before are its own. Those of another
         one are not: when the clock is set back, a new check point can have the key of one that was acknowledged.
@@ -66,7 +70,7 @@ class Ledger:
         acked = self._early.pop(point.key, set())
         if late:
             pending -= acked
-        opened = OpenPoint(point, revive_queue, revive_offset, pending, point.visible_at)
+        opened = OpenPoint(point, revive_queue, revive_offset, pending, point.visible_at if due_at is None else due_at)
         old = self._open.pop(point.key, None)
         if old is not None:
             old.pending.clear()
@@ -105,7 +109,7 @@ class Ledger:
     # Reviving.
 
     def next_due(self) -> int | None:
-        """ms since 1970 when the next check point is to be revived."""
+        """When the next check point is to be revived, by the steady time."""
         times = self._times
         while times and (not times[0][2].pending or times[0][2].busy or times[0][0] != times[0][2].due_at):
             heapq.heappop(times)

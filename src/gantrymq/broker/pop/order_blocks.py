@@ -31,16 +31,22 @@ class Block:
     """Offset to when it is visible again, where that was changed."""
     counts: dict[int, int] = field(default_factory=dict)
     """Offset to earlier deliveries, where there were any."""
+    ahead_ms: int = 0
+    """How far the clock that said the times here is ahead of the one that the caller asks with."""
 
     def ends_at(self, now_ms: int) -> int | None:
-        """When the queue opens without further acknowledgements, ms since 1970; None when it is open."""
+        """When the queue opens without further acknowledgements, by the caller's clock; None when it is open."""
         times = [
             self.visible_at.get(offset, self.pop_time + self.invisible_time)
             for offset in self.offsets
             if offset not in self.acked
         ]
-        latest = max(times, default=0)
+        latest = max(times, default=0) - self.ahead_ms
         return latest if latest > now_ms else None
+
+    def is_old(self, now_ms: int) -> bool:
+        """Whether no client asked about it for so long that it is dropped."""
+        return now_ms + self.ahead_ms - self.consumed_at > EXPIRY_MS
 
     def next_offset(self) -> int:
         """The first message that is not acknowledged."""
@@ -82,8 +88,11 @@ class OrderBlocks:
         pop_time: int,
         invisible_time: int,
         attempt_id: str | None,
+        *,
+        ahead_ms: int = 0,
     ) -> dict[int, int]:
-        """A batch was handed out; offset to earlier deliveries of those that are not new."""
+        """A batch was handed out; offset to earlier deliveries of those that are not new. ``ahead_ms``: how far
+        ``pop_time`` is ahead of the steady time."""
         queues = self._table.setdefault((topic, group), {})
         before = queues.get(queue_id)
         counts: dict[int, int] = {}
@@ -91,7 +100,9 @@ class OrderBlocks:
             counts = dict(before.counts)
         elif before is not None:
             counts = {offset: before.counts.get(offset, 0) + 1 for offset in offsets if offset in before.offsets}
-        queues[queue_id] = Block(pop_time, invisible_time, tuple(offsets), attempt_id, pop_time, counts=counts)
+        queues[queue_id] = Block(
+            pop_time, invisible_time, tuple(offsets), attempt_id, pop_time, counts=counts, ahead_ms=ahead_ms
+        )
         self.changed = True
         return counts
 
@@ -107,6 +118,11 @@ class OrderBlocks:
         block.acked.add(offset)
         self.changed = True
         return Acked(block.next_offset())
+
+    def ahead_ms(self, topic: str, group: str, queue_id: int) -> int | None:
+        """See ``Block``; None when there is no batch."""
+        block = self._table.get((topic, group), {}).get(queue_id)
+        return None if block is None else block.ahead_ms
 
     def change(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, visible_at: int) -> None:
         """Change the time at which a message becomes visible again."""
@@ -129,7 +145,7 @@ class OrderBlocks:
     def expire(self, now_ms: int) -> None:
         """Drop batches that no client asked about for too long."""
         for key, queues in list(self._table.items()):
-            for queue_id in [queue for queue, block in queues.items() if now_ms - block.consumed_at > EXPIRY_MS]:
+            for queue_id in [queue for queue, block in queues.items() if block.is_old(now_ms)]:
                 del queues[queue_id]
                 self.changed = True
             if not queues:
@@ -146,11 +162,16 @@ class OrderBlocks:
             },
         }
 
-    def load(self, content: Mapping[Any, Any]) -> None:
-        """Raises AttributeError, KeyError, IndexError, TypeError or ValueError for something else."""
+    def load(self, content: Mapping[Any, Any], now_ms: int | None = None) -> None:
+        """``now_ms``: a batch that was handed out behind it was so when the clock was ahead.
+
+        Raises AttributeError, KeyError, IndexError, TypeError or ValueError for something else.
+        """
         for key, queues in (content.get("table") or {}).items():
             topic, _, group = key.rpartition(_SEPARATOR)
             blocks = {int(queue_id): _block(value) for queue_id, value in queues.items() if value.get("o")}
+            for block in blocks.values():
+                block.ahead_ms = 0 if now_ms is None else max(block.pop_time - now_ms, 0)
             self._table[topic, group] = blocks
 
 

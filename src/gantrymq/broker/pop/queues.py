@@ -88,7 +88,7 @@ class PopQueues:
         position = self._position(place, wanted.from_start)
         if wanted.order:
             self._blocks.read_from(topic, wanted.group, queue_id, position)
-            until = self._blocks.blocked_until(topic, wanted.group, queue_id, wanted.attempt_id, popped.pop_time)
+            until = self._blocks.blocked_until(topic, wanted.group, queue_id, wanted.attempt_id, popped.now_ms)
             if until is not None:
                 popped.blocked_until = min(until, popped.blocked_until or until)
                 return
@@ -167,7 +167,7 @@ class PopQueues:
                     popped.batches.append(_batch(topic, queue_id, position, result))
 
     def has_message(self, wanted: Wanted, now: int) -> bool:
-        """Whether a pop could find something at ``now``, ms since 1970."""
+        """Whether a pop could find something at ``now``, by the steady time."""
         for topic, queue_id in self.places(wanted):
             if wanted.order and self._blocks.blocked_until(topic, wanted.group, queue_id, wanted.attempt_id, now):
                 continue

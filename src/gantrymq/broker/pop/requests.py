@@ -163,7 +163,7 @@ class PopRequests:
             return self._clock.monotonic()
         if popped.blocked_until is None:
             return None
-        return self._clock.monotonic() + (popped.blocked_until - popped.pop_time) / 1000
+        return self._clock.monotonic() + (popped.blocked_until - popped.now_ms) / 1000
 
     # Looking without taking.
 

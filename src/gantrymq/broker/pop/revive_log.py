@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
+from gantrymq.broker.delivery.delivered import NOWHERE, Delivered, Delivering
 from gantrymq.broker.pop.check_point import (
     CHECK_POINT_TAG,
     Ack,
@@ -31,6 +32,7 @@ from gantrymq.errors import RemoteProtocolError, StoreError
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord, Placement
 
@@ -60,11 +62,20 @@ class ReviveLog:
     """Writes to and follows the revive topic; ``changed`` is called when something new can become due."""
 
     def __init__(
-        self, store: MessageStore, offsets: ConsumerOffsets, clock: Clock, cluster: str, broker: str, host: bytes
-    ) -> None:
+        self, store: MessageStore, offsets: ConsumerOffsets, clock: Clock, cluster: str, broker: str, host: bytes,
+        time: SteadyTime, delivered: Delivered | None = None,
+    ) -> None:  # fmt: skip
+        """``delivered``: the copies that may stand in the log without their acknowledgements; None: there are none."""
         self._store = store
         self._offsets = offsets
         self._clock = clock
+        self._time = time
+        self._copies: dict[int, int] = {} if delivered is None else delivered.copies
+        self._torn: list[Line] = []
+        """Acknowledgements that a power cut took from copies which are there."""
+        self._torn_from = NOWHERE
+        if delivered is not None:
+            delivered.parts.append(Delivering(lambda flushed: None, lambda: self._torn_from, lambda fields: None))
         self._broker = broker
         self._host = host
         self.topic = revive_topic(cluster)
@@ -81,17 +92,23 @@ class ReviveLog:
         """Append records, ``before`` in front of them, all in one write; ``done`` is called when they are safe or
         have failed. Raises StoreError or MessageIllegal when the store does not take them; then nothing was done.
         """
-        now = self._clock.wall_ms()
+        now = self._time.wall_ms()
         placements = self._store.append([*before, *(self._record(line, now) for line in lines)])
         written: list[tuple[Line, Placement, OpenPoint | None]] = []
         for line, placement in zip(lines, placements[len(before) :], strict=True):
             self._own.add((line.revive_queue, placement.queue_offset))
             opened = None
             if isinstance(line.entry, CheckPoint):
-                opened = self.ledger.open(line.revive_queue, placement.queue_offset, line.entry)
+                opened = self._open(line.revive_queue, placement.queue_offset, placement.log_offset, line.entry)
             written.append((line, placement, opened))
         self._store.safety.when_safe(placements[-1].end, partial(self._ended, written, done))
         self.changed()
+
+    def _open(
+        self, revive_queue: int, queue_offset: int, log_offset: int, point: CheckPoint, *, late: bool = False
+    ) -> OpenPoint:  # fmt: skip
+        due_at = self._time.ends_ms(log_offset, point.visible_at, point.invisible_time)
+        return self.ledger.open(revive_queue, queue_offset, point, late=late, due_at=due_at)
 
     def _record(self, line: Line, now: int) -> NewRecord:
         entry = line.entry
@@ -154,9 +171,9 @@ class ReviveLog:
             self.ledger.ack(entry, keep=True)
         elif entry is not None:
             late = record.store_timestamp - entry.pop_time > LATE_MS
-            opened = self.ledger.open(record.queue_id, record.queue_offset, entry, late=late)
+            opened = self._open(record.queue_id, record.queue_offset, record.log_offset, entry, late=late)
             if opened.pending and late:
-                self.ledger.postpone(opened, max(entry.visible_at, record.store_timestamp) + GRACE_MS)
+                self.ledger.postpone(opened, max(opened.due_at, self._time.now_ms()) + GRACE_MS)
             return entry
         return None
 
@@ -186,8 +203,42 @@ class ReviveLog:
                 offset = result.next_offset
             if end:
                 self._applied[queue_id] = end - 1
+        self._find_torn()
         if len(self.ledger):
             log.info("%d check points of popped messages are open", len(self.ledger))
+
+    def _find_torn(self) -> None:
+        """Messages whose copies are in the log behind their check points have come back, acknowledged or not."""
+        for opened in self.ledger if self._copies else ():
+            point = opened.point
+            own = self._store.entry(self.topic, opened.revive_queue, opened.revive_offset)
+            came_back: list[int] = []
+            for offset in sorted(opened.pending) if own is not None else ():
+                entry = self._store.entry(point.topic, point.queue_id, offset)
+                place = -1 if entry is None else self._copies.get(entry.log_offset, -1)
+                if own is not None and place > own.log_offset:
+                    came_back.append(offset)
+                    self._torn_from = min(self._torn_from, place)
+            if came_back:
+                ack = Ack(point.key, tuple(came_back))
+                self._torn.append(Line(opened.revive_queue, ack))
+                self.ledger.ack(ack)
+        self._copies = {}
+
+    def start(self) -> None:
+        """Write the acknowledgements that a power cut took. Until they are safe, the next start finds them, too."""
+
+        def done(error: StoreError | None) -> None:
+            if error is None:
+                self._torn_from = NOWHERE
+            else:
+                log.error("acknowledgements of messages that came back are not written: %s", error)
+
+        if self._torn:
+            try:
+                self.write(self._torn, done)
+            except StoreError as error:
+                done(error)
 
     def _note_progress(self) -> None:
         """Commit what of the revive topic is done, to be written together with the offsets it belongs to."""

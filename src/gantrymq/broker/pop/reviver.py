@@ -1,13 +1,16 @@
 """Delivers popped messages again, on time, when they were not acknowledged.
 
-The copy in the retry topic and the acknowledgement of the original are written together: a crash repeats neither.
+The copy in the retry topic and the acknowledgement of the original are written together: a crash repeats neither. A
+write that a power cut has torn is completed at the next start.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Final
 
+from gantrymq.broker.delivery.delivered import mark_of
 from gantrymq.broker.pop.check_point import Ack
 from gantrymq.broker.pop.ledger import OpenPoint
 from gantrymq.broker.pop.revive import plan_revival
@@ -20,6 +23,7 @@ from gantrymq.message.system_topics import normal_topic
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
 
@@ -31,31 +35,41 @@ BATCH_MAX_BYTES: Final = 1024 * 1024
 RETRY_MS: Final = 1000
 """Pause after the store refused."""
 MAX_TIMER_SECONDS: Final = 60.0
-"""A timer never sleeps longer, so that a wall clock that jumps forward is noticed."""
+"""A timer never sleeps longer: the time in which the machine slept counts, and timers of the loop do not count it."""
 
 
 class Reviver:
     """One timer for all check points."""
 
     def __init__(
-        self, store: MessageStore, revive_log: ReviveLog, topics: Topics, groups: Groups, clock: Clock, *, v2: bool
-    ) -> None:
+        self, store: MessageStore, revive_log: ReviveLog, topics: Topics, groups: Groups, clock: Clock,
+        time: SteadyTime, *, v2: bool,
+    ) -> None:  # fmt: skip
         self._store = store
         self._log = revive_log
         self._topics = topics
         self._groups = groups
         self._clock = clock
+        self._time = time
         self._v2 = v2
         self._timer: Timer | None = None
         self._timer_at = 0
         self._running = False
         self._busy = False
+        self._ended_soon: asyncio.Future[None] | None = None
 
     def start(self) -> None:
         """Deliver the messages again that are due, and continue to do so."""
         self._running = True
         self._log.changed = self._arm
         self._arm()
+
+    async def stop(self) -> None:
+        """Bring nothing back any more, and return when what is under way is safe or has failed."""
+        self.close()
+        while self._busy:
+            self._ended_soon = asyncio.get_running_loop().create_future()
+            await self._ended_soon
 
     def close(self) -> None:
         self._running = False
@@ -71,13 +85,13 @@ class Reviver:
             return
         if self._timer is not None:
             self._timer.cancel()
-        seconds = max(0.0, min((due - self._clock.wall_ms()) / 1000, MAX_TIMER_SECONDS))
+        seconds = max(0.0, min((due - self._time.now_ms()) / 1000, MAX_TIMER_SECONDS))
         self._timer_at = due
         self._timer = self._clock.call_later(seconds, self._look)
 
     def _look(self) -> None:
         self._timer = None
-        now = self._clock.wall_ms()
+        now = self._time.now_ms()
         lines: list[Line] = []
         records: list[NewRecord] = []
         taken: list[OpenPoint] = []
@@ -110,10 +124,12 @@ class Reviver:
 
     def _ended(self, taken: list[OpenPoint], error: StoreError | MessageIllegal | None) -> None:
         self._busy = False
+        if self._ended_soon is not None and not self._ended_soon.done():
+            self._ended_soon.set_result(None)
         if error is not None:
             log.error("popped messages could not be brought back, trying again: %s", error)
             for opened in taken:
-                self._log.ledger.postpone(opened, self._clock.wall_ms() + RETRY_MS)
+                self._log.ledger.postpone(opened, self._time.now_ms() + RETRY_MS)
         self._arm()
 
     def _copies(self, opened: OpenPoint) -> list[NewRecord]:
@@ -147,6 +163,7 @@ class Reviver:
                     message.flag,
                     message.sys_flag & ~flags.TRANSACTION_MASK,
                     plan.reconsume_times,
+                    mark_of(message.log_offset),
                 )
             )
         return copies

@@ -95,7 +95,9 @@ class Popped:
     passed_over: bool = False
     """Messages were skipped that the consumer does not want, and there may be others behind them."""
     blocked_until: int | None = None
-    """Orderly: when a queue that is closed now opens, ms since 1970."""
+    """Orderly: when a queue that is closed now opens, by the steady time."""
+    now_ms: int = 0
+    """``pop_time`` by the steady time."""
 
     @property
     def count(self) -> int:

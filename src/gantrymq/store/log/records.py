@@ -55,6 +55,12 @@ def body_place(data: bytes | memoryview, at: int, sys_flag: int) -> int:
     return at
 
 
+def made_of(data: bytes | memoryview, at: int) -> int:
+    """The field that says which half message, or which other record, the one at ``data[at:]`` was made of; 0: none."""
+    start = body_place(data, at, data[at + 39])
+    return int(_LONG.unpack_from(data, start - 8)[0])
+
+
 def place_of(head: bytes) -> tuple[int, int, int, int]:
     """(size, queue id, queue offset, log offset) as the beginning of a record says, intact or not."""
     if len(head) < PLACE_BYTES:
@@ -170,9 +176,13 @@ class LogWalk:
     given end, or no more files).
     """
 
-    def __init__(self, files: SegmentedFile, position: int, end: int, *, only: int | None = None) -> None:
-        """``only``: give out only the records of that transaction type; the others are passed over unchecked."""
+    def __init__(
+        self, files: SegmentedFile, position: int, end: int, *, only: int | None = None, copies: bool = False
+    ) -> None:
+        """``only``: give out only the records of that transaction type; the others are passed over unchecked.
+        ``copies``: likewise only those that say which record they were made of."""
         self._only = only
+        self._copies = copies
         self._files = files
         self._end = end
         self.position = position
@@ -217,6 +227,10 @@ class LogWalk:
             if not self._fits(size, segment_end) or at + size > len(data):
                 return
             if self._only is not None and magic in _MAGICS and data[at + 39] & flags.TRANSACTION_MASK != self._only:
+                self.position += size
+                at += size
+                continue
+            if self._copies and magic in _MAGICS and not made_of(data, at):
                 self.position += size
                 at += size
                 continue

@@ -59,6 +59,9 @@ class VirtualClock:
     def monotonic(self) -> float:
         return self._now
 
+    def elapsed(self) -> float:
+        return self._now
+
     async def sleep(self, seconds: float) -> None:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = self.call_later(max(seconds, 0), lambda: None if over.done() else over.set_result(None))
@@ -104,6 +107,7 @@ class NodeTime:
         self._node = node
         self.wall_ms = clock.wall_ms
         self.monotonic = clock.monotonic
+        self.elapsed = clock.elapsed
         self.sleep = clock.sleep
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
