@@ -18,6 +18,7 @@ from gantrymq.store.housekeeping import Housekeeping
 from gantrymq.store.log import records
 from gantrymq.store.log.flush import Told
 from gantrymq.store.log.safety import LogSafety
+from gantrymq.store.lookup import Lookup
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.recovery import recovery
 from gantrymq.store.values import NewRecord, Placement
@@ -68,6 +69,23 @@ def test_crashes_of_a_short_workload_keep_every_promise() -> None:
         assert enumeration.point(Point(middle, 1, (operation, 0))) is None
         assert enumeration.point(Point.parse(f"{middle}:kill:{operation}:0")) is None
     assert found.opened < found.points, "disks that come again are not started again"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_what_waits_is_delivered_once_behind_every_crash(flush: str) -> None:
+    """Some operations, and of each the states that a kill and a torn write leave; all with ``gantry crash-points``."""
+    enumeration = Enumeration(replace(PLAINS, flush=flush, chapters=("topics delayed",)))
+    found = Figures()
+    for number in range(3, len(enumeration.played.cuts), 9):
+        found.add(enumeration.cut(number))
+    assert [(str(failure.point), *map(str, failure.breaches)) for failure in found.failures] == []
+    assert found.points > 30
+
+
+def nothing_is_found_again(patch: pytest.MonkeyPatch) -> None:
+    """A start believes the cursors alone, as Apache's broker does."""
+    patch.setattr(Lookup, "copies", lambda _self, _position: ())
 
 
 def test_the_workload_holds_what_it_should() -> None:
@@ -174,6 +192,7 @@ MUTATIONS: dict[Callable[[pytest.MonkeyPatch], None], tuple[str, Plan]] = {
         Plan("ASYNC_FLUSH", ("topics late",), effort=MISSING, again_every=0, kill_every=0),
     ),
     log_file_without_a_name: ("what was visible stays", PLAINS),
+    nothing_is_found_again: ("stored once", replace(PLAINS, chapters=("topics delayed",))),
 }
 """A broken broker, a rule it breaks, and crashes that show it."""
 FILES = {marked_without_a_sync: "gantry/mark", decisions_newer_than_the_log: "gantry"}

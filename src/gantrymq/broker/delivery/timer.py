@@ -222,6 +222,11 @@ class TimedDelivery:
         return self._time.now_ms() + self._ahead_ms
 
     @property
+    def idle(self) -> bool:
+        """Whether no message waits."""
+        return not self._log.slots and self._slot is None and self._next >= self._store.queue_range(TIMER, 0)[1]
+
+    @property
     def waiting(self) -> Counter[int]:
         """Hash of a topic to how many of its messages wait."""
         return self._log.waiting

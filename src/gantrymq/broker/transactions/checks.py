@@ -157,7 +157,8 @@ class TransactionChecks:
 
     def _look_at(self, half: OpenHalf, now: float) -> None:
         self._times.fit(half)
-        age_ms = self._clock.wall_ms() - half.stored_at
+        # Not by the wall clock: one that is set forward must not make a half old that was stored a minute ago.
+        age_ms = (now - half.immune_until) * 1000 + half.immunity_ms
         immunity = Immunity.OVER
         if now < half.immune_until:
             immunity = Immunity.WAIVED if half.sender_gone else Immunity.LASTS

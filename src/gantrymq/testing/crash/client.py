@@ -16,16 +16,19 @@ from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.consumer import UpdateConsumerOffset
+from gantrymq.protocol.headers.pop import PopMessage
 from gantrymq.protocol.headers.send import SendMessage, SendMessageAnswer
 from gantrymq.protocol.headers.tools import ResumeCheck
 from gantrymq.protocol.headers.topics import CreateTopic
 from gantrymq.protocol.headers.transaction import CheckTransactionState, EndTransaction
 from gantrymq.protocol.message_ids import parse_offset_message_id
+from gantrymq.protocol.stored_message import scan
 from gantrymq.testing.crash.ledger import COMMIT, ROLLBACK, HalfPlace
 from gantrymq.testing.crash.station import Station
 
 GROUP = "order-service"
 READERS = "readers"
+POPPERS = "poppers"
 RESOLUTIONS = {COMMIT: Resolution.COMMIT, ROLLBACK: Resolution.ROLLBACK}
 OK = ResponseCode.SUCCESS
 Note = Callable[..., None]
@@ -87,16 +90,22 @@ class Caller:
             batch=batch,
         )  # fmt: skip
 
-    def send(self, name: str, topic: str, queue_id: int = 0, size: int = 60, level: int = 0) -> asyncio.Future[Command]:
-        """An ordinary message, or with ``level`` a delayed one."""
+    def send(
+        self, name: str, topic: str, queue_id: int = 0, size: int = 60, level: int = 0, timer_ms: int = 0
+    ) -> asyncio.Future[Command]:
+        """An ordinary message, with ``level`` a delayed one, with ``timer_ms`` a timer message."""
         values = {properties.UNIQ_KEY: name, properties.KEYS: f"k-{name}", properties.TAGS: "TagA"}
         if level:
             values[properties.DELAY] = str(level)
+        if timer_ms:
+            values[properties.TIMER_DELAY_MS] = str(timer_ms)
         self._note("send", name, (), topic)
 
         def stored(command: Command) -> None:
             answer = command.header(SendMessageAnswer)
             place = (system_topics.SCHEDULE, level - 1) if level else (topic, queue_id)
+            if timer_ms:
+                place = (system_topics.TIMER, 0)
             self._note("stored", name, (*place, answer.queue_offset, parse_offset_message_id(answer.msg_id)[1]))
 
         header = self._header(topic, queue_id, properties.encode(values))
@@ -171,6 +180,19 @@ class Caller:
             RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheck(msg_id=message_id),
             self._want(OK, lambda _answer: self._note("resumed", name)),
         )  # fmt: skip
+
+    def pop(self, topic: str, count: int, invisible_ms: int) -> asyncio.Future[Command]:
+        """Take messages, and never acknowledge them."""
+
+        def popped(command: Command) -> None:
+            for message in scan(command.body):
+                self._note("popped", name_in(message.body), (message.log_offset,))
+
+        header = PopMessage(
+            consumer_group=POPPERS, topic=topic, queue_id=-1, max_msg_nums=count, invisible_time=invisible_ms,
+            poll_time=0, born_time=0, init_mode=1, exp_type="TAG", exp="*",
+        )  # fmt: skip
+        return self._client.ask(RequestCode.POP_MESSAGE, header, self._want(OK, popped))
 
     def commit_offset(self, topic: str, queue_id: int, offset: int) -> asyncio.Future[Command]:
         self._note("offset", "", (READERS, topic, queue_id), str(offset))

@@ -56,6 +56,8 @@ class Expected:
     """Transactions of which a second half must be there."""
     offsets: dict[tuple[str, str, int], list[int]] = field(default_factory=dict)
     """(group, topic, queue) to what was committed, oldest first."""
+    popped: dict[str, int] = field(default_factory=dict)
+    """Name of a message that was popped, and not acknowledged, to its log offset."""
     stopped: bool = False
     """The broker was stopped in order, and nothing happened since."""
 
@@ -96,6 +98,9 @@ class Expected:
         group, topic, queue = fact.place
         self.offsets.setdefault((str(group), str(topic), _number(queue)), []).append(int(fact.value))
 
+    def _popped(self, fact: Fact) -> None:
+        self.popped[fact.name] = _number(fact.place[0])
+
     def _stopped(self, _fact: Fact) -> None:
         self.stopped = True
 
@@ -108,7 +113,7 @@ class Expected:
         """What remains when no answer promised anything: with ASYNC_FLUSH the last seconds may be gone."""
         halves = {place: Transaction(half.name, half.asked) for place, half in self.halves.items()}
         return Expected(
-            self.topics, self.sent, {}, self.halves_asked, halves, set(), self.offsets, self.stopped
+            self.topics, self.sent, {}, self.halves_asked, halves, set(), self.offsets, {}, self.stopped
         )  # fmt: skip
 
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
-from gantrymq.message.system_topics import HALF, PARKED, SCHEDULE
+from gantrymq.broker.pop.names import pop_retry_topic
+from gantrymq.message.system_topics import HALF, PARKED, SCHEDULE, TIMER
+from gantrymq.testing.crash.client import POPPERS
 from gantrymq.testing.crash.ledger import Expected
-from gantrymq.testing.crash.scenario import LogPositions
+from gantrymq.testing.crash.scenario import OTHER, LogPositions
 from gantrymq.testing.crash.view import OPEN, HalfView, View
+
+WAITING: Final = {"delayed": SCHEDULE, "timer": TIMER}
+"""Beginning of the name of a message that waits to where it does so."""
+RETRIES: Final = pop_retry_topic(OTHER, POPPERS, v2=False)
+"""Where popped messages come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,7 @@ def judge(
         expected = expected.without_acknowledgements()
     yield from _topics(view, expected)
     yield from _ordinary(view, expected)
+    yield from _waited(view, expected)
     for half in view.halves.values():
         yield from _half(view, half, expected)
     yield from _transactions(view, expected)
@@ -68,11 +77,21 @@ def _ordinary(view: View, expected: Expected) -> Iterator[Breach]:
         wanted = expected.sent.get(name)
         if wanted is None:
             continue
-        delayed = name.startswith("delayed")  # delivered at least once
-        if count > 1 and not (delayed and topic != SCHEDULE):
+        if count > 1:
             yield Breach("stored once", f"{name} is {count} times in {topic}")
-        if topic != wanted and not (delayed and topic == SCHEDULE):
+        if topic not in (wanted, WAITING.get(name.partition("-")[0]), RETRIES):
             yield Breach("stored once", f"{name} is in {topic}, it was sent to {wanted}")
+
+
+def _waited(view: View, expected: Expected) -> Iterator[Breach]:
+    """What waits in the log is delivered once, whatever is written of how far that came; also with ASYNC_FLUSH."""
+    for name, topic in expected.sent.items():
+        waited_in = WAITING.get(name.partition("-")[0])
+        if waited_in is not None and view.copies[waited_in, name] and not view.copies[topic, name]:
+            yield Breach("what waited arrives once", f"{name} is in {waited_in}, and never comes to {topic}")
+    for name, log_offset in expected.popped.items():
+        if log_offset >= view.start and not view.copies[RETRIES, name]:
+            yield Breach("what waited arrives once", f"{name} was popped and not acknowledged, and never comes back")
 
 
 def _half(view: View, half: HalfView, expected: Expected) -> Iterator[Breach]:

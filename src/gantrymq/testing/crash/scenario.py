@@ -130,6 +130,18 @@ class ScenarioRun:
         await self.caller.send("delayed-2", OTHER, level=1, size=400)
         await asyncio.sleep(1.1)
 
+    async def waiting(self) -> None:
+        """Delayed, timer and popped messages that come in batches, side by side."""
+        call = self.caller
+        await _all(*(call.send(f"popped-{number}", OTHER, size=40) for number in range(2)))
+        await _all(*(call.send(f"delayed-a{number}", OTHER, level=1, size=50) for number in range(3)))
+        await _all(*(call.send(f"timer-{number}", OTHER, size=70, timer_ms=1_100) for number in range(3)))
+        await call.pop(OTHER, 2, 1_200)
+        await _all(*(call.send(f"timer-late{number}", OTHER, timer_ms=4_000) for number in range(2)))
+        await asyncio.sleep(3)
+        await _all(*(call.send(f"delayed-b{number}", OTHER, level=2) for number in range(2)))
+        await asyncio.sleep(3)
+
     async def ends(self) -> None:
         """Committed, rolled back; the same again; the opposite; both at once."""
         call = self.caller
@@ -277,12 +289,12 @@ async def _all(*waited: Awaitable[object]) -> None:
 CHAPTERS: Final[dict[str, Callable[[ScenarioRun], Awaitable[None]]]] = {
     name: getattr(ScenarioRun, name)
     for name in (
-        "topics", "plain", "batch", "delayed", "ends", "joined", "early", "many", "late", "keeper", "left_open",
-        "checked", "parked", "offsets", "roll", "more", "retention", "next_life",
+        "topics", "plain", "batch", "delayed", "waiting", "ends", "joined", "early", "many", "late", "keeper",
+        "left_open", "checked", "parked", "offsets", "roll", "more", "retention", "next_life",
     )
 }  # fmt: skip
 
-_BEGINNING: Final = "topics keeper plain batch delayed ends joined early many late"
+_BEGINNING: Final = "topics keeper plain batch delayed waiting ends joined early many late"
 WHOLE: Final = (f"{_BEGINNING} checked parked offsets roll left_open more retention", "next_life")
 """The chapters of each life of the broker."""
 SHORT: Final = ("topics plain ends many left_open more", "next_life")

@@ -34,7 +34,7 @@ def settings(flush: str) -> BrokerConfig:
         broker_ip1=ADDRESS, bind_address=ADDRESS, store_path_root_dir="/store", flush_disk_type=flush,
         mapped_file_size_commit_log=8192, mapped_file_size_consume_queue=520, max_index_num=48, max_hash_slot_num=16,
         transaction_time_out=4000, transaction_check_interval=2000, transaction_check_max=CHECKS,
-        message_delay_level="1s 5s", revive_queue_num=1, delete_when="", timer_wheel_enable=False,
+        message_delay_level="1s 5s", revive_queue_num=1, delete_when="", mapped_file_size_timer_log=1040,
         disk_space_warning_level_ratio=100, auto_create_topic_enable=False,
     )  # fmt: skip
 

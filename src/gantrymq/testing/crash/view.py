@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from gantrymq.errors import GantryError
+from gantrymq.broker.broker import Broker
+from gantrymq.errors import GantryError, InvariantViolated
 from gantrymq.message import flags
 from gantrymq.message.message import StoredMessage
-from gantrymq.message.system_topics import HALF, OP, PARKED
+from gantrymq.message.system_topics import HALF, OP, PARKED, SCHEDULE
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.send import SendMessageAnswer
@@ -25,6 +27,7 @@ from gantrymq.transactions.table.decisions import Decision
 LATE_MS = 60_000
 """How long after the end of the workload the broker is started again."""
 OPEN = "open"
+SETTLE_TRIES = 100
 ASKED = 2
 """Halves that are asked about by requests: the newest decided ones, and the newest open ones."""
 _REFUSED = ResponseCode.ILLEGAL_OPERATION
@@ -121,6 +124,7 @@ async def _look(station: Station, played: Played, view: View, note: Note) -> Non
     view.start, view.end = store.min_log_offset, store.recovered.end
     view.quarantined = len(store.recovered.quarantined)
     view.differs_at = _differs_at(station, played, view)
+    await _settled(broker)
     view.topics = frozenset(name for name in (TOPIC, OTHER) if broker.topics.get(name) is not None)
     for topic in broker.offsets.topics_of(READERS):
         for queue, offset in broker.offsets.of_topic(READERS, topic).items():
@@ -137,6 +141,20 @@ async def _look(station: Station, played: Played, view: View, note: Note) -> Non
         else:
             open_half.in_table = True
     await _Prober(station, view, note).ask()
+
+
+async def _settled(broker: Broker) -> None:
+    """Return when nothing waits any more: everything is due by now."""
+    store = broker.store
+    for _ in range(SETTLE_TRIES):
+        done = broker.delay.delivered()
+        ends = {level: store.queue_range(SCHEDULE, level - 1)[1] for level in range(1, 3)}
+        delayed = any(done.get(level, 0) < end for level, end in ends.items())
+        timed = broker.timer is not None and not broker.timer.idle
+        if not delayed and not timed and not len(broker.popping.consumption.revive_log.ledger):
+            return
+        await asyncio.sleep(0.1)
+    raise InvariantViolated("what is due is never delivered")
 
 
 def _differs_at(station: Station, played: Played, view: View) -> int:
