@@ -25,6 +25,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from sqlalchemy.engine import Dialect, Engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import PoolProxiedConnection
+from sqlalchemy.util import await_only
 
 from gantrymq.sql.rules.outcomes import Statement
 from gantrymq.sql.transaction.enlistment import Enlistment
@@ -79,8 +80,21 @@ def _insert(connection: PoolProxiedConnection, enlistment: Enlistment, statement
 
 def execute(connection: PoolProxiedConnection, statement: str, parameters: tuple[Any, ...] | None) -> None:
     """Execute a statement, or without parameters any number of them."""
+    if parameters is None:
+        _execute_several(connection.driver_connection, statement)
+        return
     cursor = connection.cursor()
     try:
         cursor.execute(statement, parameters)
     finally:
         cursor.close()
+
+
+def _execute_several(raw: Any, statement: str) -> None:
+    """Never as a prepared statement, which has one command only: ``prepare_threshold=0`` would make it one."""
+    import psycopg
+
+    if isinstance(raw, psycopg.AsyncConnection):
+        await_only(psycopg.AsyncCursor(raw).execute(statement.encode(), prepare=False))
+    else:
+        psycopg.Cursor(raw).execute(statement.encode(), prepare=False)
