@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import tracemalloc
 import zlib
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from gantrymq.errors import ConfigError, RemoteProtocolError
 from gantrymq.message import flags
 from gantrymq.protocol import compression
-from gantrymq.protocol.compression import compress, decompress
+from gantrymq.protocol.compression import compress, decompress, decompressed_start
 
 
 @given(st.binary(max_size=2000))
@@ -60,3 +61,30 @@ def test_a_bomb_is_stopped() -> None:
     with pytest.raises(RemoteProtocolError, match="grows over"):
         decompress(bomb, flags.COMPRESSED)
     assert len(decompress(zlib.compress(bytes(compression.MAX_BYTES), 1), flags.COMPRESSED)) == compression.MAX_BYTES
+
+
+@pytest.mark.parametrize("name", list(compression.KINDS))
+@given(body=st.binary(max_size=300) | st.integers(1, 3000).map(bytes), most=st.integers(1, 400))
+def test_the_start_of_a_body_is_all_that_is_decompressed(name: str, body: bytes, most: int) -> None:
+    sys_flag = compression.flags_of(name)
+    packed = compress(body, sys_flag=sys_flag)
+    assert decompressed_start(packed, sys_flag, most) == (body[:most], len(body) <= most)
+    assert decompressed_start(body, 0, most) == (body[:most], len(body) <= most)
+    if len(body) <= most:
+        assert decompress(packed, sys_flag, most) == body
+    else:
+        with pytest.raises(RemoteProtocolError, match=f"over {most} bytes"):
+            decompress(packed, sys_flag, most)
+
+
+@pytest.mark.parametrize("name", list(compression.KINDS))
+def test_the_start_of_a_bomb_takes_no_memory(name: str) -> None:
+    sys_flag = compression.flags_of(name)
+    bomb = compress(bytes(60_000_000), sys_flag=sys_flag)
+    tracemalloc.start()
+    try:
+        for _ in range(40):
+            assert decompressed_start(bomb, sys_flag, 4096) == (bytes(4096), False)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()

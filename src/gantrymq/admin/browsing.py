@@ -31,17 +31,18 @@ class Browsing:
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
 
-    async def newest(self, topic: str, count: int) -> list[MessageView]:
-        """The last messages of all queues, the newest first."""
+    async def newest(self, topic: str, count: int, body_max: int | None = None) -> list[MessageView]:
+        """The last messages of all queues, the newest first. ``body_max``, here and below: bytes of a body that are
+        wanted (``MessageView.body_cut``); None: all."""
 
         async def of(address: str, queue: MessageQueue) -> list[MessageView]:
             low, high = await self._edges(address, queue)
-            return await self._read(address, queue, max(low, high - count), high, count)
+            return await self._read(address, queue, max(low, high - count), high, count, body_max)
 
         found = await self._of_queues(topic, of)
         return sorted(found, key=lambda view: view.store_timestamp, reverse=True)[:count]
 
-    async def since(self, topic: str, time_ms: int, count: int) -> list[MessageView]:
+    async def since(self, topic: str, time_ms: int, count: int, body_max: int | None = None) -> list[MessageView]:
         """The first messages of all queues that were stored at this time (ms since 1970) or later, the oldest first."""
 
         async def of(address: str, queue: MessageQueue) -> list[MessageView]:
@@ -49,16 +50,19 @@ class Browsing:
                 topic=topic, queue_id=queue.queue_id, timestamp=time_ms, bname=queue.broker_name
             )  # fmt: skip
             start = await self._offset(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
-            return await self._read(address, queue, start, (await self._edges(address, queue))[1], count)
+            end = (await self._edges(address, queue))[1]
+            return await self._read(address, queue, start, end, count, body_max)
 
         found = [view for view in await self._of_queues(topic, of) if view.store_timestamp >= time_ms]
         return sorted(found, key=lambda view: view.store_timestamp)[:count]
 
-    async def at(self, queue: MessageQueue, offset: int, count: int) -> tuple[list[MessageView], int, int]:
+    async def at(
+        self, queue: MessageQueue, offset: int, count: int, body_max: int | None = None
+    ) -> tuple[list[MessageView], int, int]:
         """The messages of one queue from an offset on, and the offsets of its first message and behind its last."""
         address = (await self._asking.chosen(queue.broker_name))[queue.broker_name]
         low, high = await self._edges(address, queue)
-        return await self._read(address, queue, max(offset, low), high, count), low, high
+        return await self._read(address, queue, max(offset, low), high, count, body_max), low, high
 
     async def _of_queues(self, topic: str, of: _OfQueue) -> list[MessageView]:
         route = await self._asking.endpoint.routes.fetch(topic)
@@ -75,7 +79,9 @@ class Browsing:
         found = await asyncio.gather(*(one(queue) for queue in subscribe_queues(topic, route)))
         return [view for part in found for view in part]
 
-    async def _read(self, address: str, queue: MessageQueue, start: int, end: int, count: int) -> list[MessageView]:
+    async def _read(
+        self, address: str, queue: MessageQueue, start: int, end: int, count: int, body_max: int | None
+    ) -> list[MessageView]:
         if not 0 < count <= COUNT_MAX:
             raise ConfigError(f"ask for 1 to {COUNT_MAX} messages at once")
         found: list[MessageView] = []
@@ -83,7 +89,7 @@ class Browsing:
             if start >= end or len(found) >= count:
                 break
             raw = await self._asking.pull(address, queue, start, count - len(found))
-            found += views(raw, queue)
+            found += views(raw, queue, body_max=body_max)
             if raw.next_offset <= start:
                 break
             start = raw.next_offset

@@ -56,8 +56,9 @@ class Messages:
         self._groups = groups
         self._consumers = consumers
 
-    async def by_place_id(self, message_id: str) -> MessageView | None:
+    async def by_place_id(self, message_id: str, body_max: int | None = None) -> MessageView | None:
         """The message an offset message id names; None when it is gone, or its broker is none of this cluster.
+        ``body_max``, here and below: bytes of a body that are wanted (``MessageView.body_cut``); None: all.
 
         Raises ConfigError when it is no such id.
         """
@@ -76,25 +77,32 @@ class Messages:
             if error.code == ResponseCode.SYSTEM_ERROR:
                 return None
             raise
-        return to_view(decode_record(answer.body), names[address])
+        return to_view(decode_record(answer.body), names[address], body_max)
 
-    async def by_unique_key(self, topic: str, unique_key: str) -> list[MessageView]:
+    async def by_unique_key(self, topic: str, unique_key: str, body_max: int | None = None) -> list[MessageView]:
         """Messages with this UNIQ_KEY; more than one when a send was repeated."""
-        found = await self.query(topic, unique_key, unique=True)
+        found = await self.query(topic, unique_key, unique=True, body_max=body_max)
         return [view for view in found if view.properties.get(properties.UNIQ_KEY) == unique_key]
 
     async def by_key(
-        self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int = FOREVER_MS, count: int = 64
+        self,
+        topic: str,
+        key: str,
+        *,
+        begin_ms: int = 0,
+        end_ms: int = FOREVER_MS,
+        count: int = 64,
+        body_max: int | None = None,
     ) -> list[MessageView]:
         """Messages with this word among their KEYS."""
-        found = await self.query(topic, key, begin_ms=begin_ms, end_ms=end_ms, count=count)
+        found = await self.query(topic, key, begin_ms=begin_ms, end_ms=end_ms, count=count, body_max=body_max)
         return [view for view in found if key in view.keys]
 
-    async def at(self, queue: MessageQueue, offset: int) -> MessageView | None:
+    async def at(self, queue: MessageQueue, offset: int, body_max: int | None = None) -> MessageView | None:
         """The message at a place; None when nothing lies there."""
         addresses = await self._asking.chosen(queue.broker_name)
         raw = await self._asking.pull(addresses[queue.broker_name], queue, offset, 1)
-        return next((view for view in views(raw, queue) if view.queue_offset == offset), None)
+        return next((view for view in views(raw, queue, body_max=body_max) if view.queue_offset == offset), None)
 
     async def query(
         self,
@@ -105,6 +113,7 @@ class Messages:
         begin_ms: int = 0,
         end_ms: int = FOREVER_MS,
         count: int = 64,
+        body_max: int | None = None,
     ) -> list[MessageView]:
         """What the indexes of all brokers have for a key; hashes may collide, so check what comes."""
         found: list[MessageView] = []
@@ -112,7 +121,7 @@ class Messages:
             records = await self.query_broker(
                 address, topic, key, unique=unique, begin_ms=begin_ms, end_ms=end_ms, count=count
             )
-            found += [to_view(record, name) for record in records if record.topic == topic]
+            found += [to_view(record, name, body_max) for record in records if record.topic == topic]
         return sorted(found, key=lambda view: view.store_timestamp)
 
     async def query_broker(

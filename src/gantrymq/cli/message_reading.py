@@ -109,11 +109,18 @@ async def _begin(consumer: PullConsumer, queue: MessageQueue, reading: Reading) 
 async def _drain(
     consumer: PullConsumer, queue: MessageQueue, offset: int, reading: Reading, left: int | None, lines: Lines
 ) -> tuple[int, int]:
-    """Print the messages from ``offset`` on, ``left`` at most. Returns the next offset, and how many were printed."""
+    """Print the messages from ``offset`` on, ``left`` at most. Returns the next offset, and how many were printed.
+
+    One body at a time is decompressed: what a few bytes grow to must not fill the memory 32 times.
+    """
+    from gantrymq.client.consuming.filters import filter_of
+    from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES, each_view
+
     shown = 0
     while left is None or shown < left:
-        pulled = await consumer.pull(queue, offset, BATCH if left is None else min(BATCH, left - shown), reading.tags)
-        for message in pulled.messages:
+        count = BATCH if left is None else min(BATCH, left - shown)
+        pulled = await consumer.pull_raw(queue, offset, count, DEFAULT_MAX_BYTES, filter_of(reading.tags))
+        for message in each_view(pulled, queue, reading.tags):
             if reading.end_ms is not None and message.store_timestamp > reading.end_ms:
                 return offset, shown
             lines.show(message)

@@ -17,7 +17,10 @@ def python_of(message: MessageView) -> str:
         name: value for name, value in sorted(message.properties.items())
         if name not in properties.RESERVED and not name.startswith(("DLQ_", "TIMER_", "1ST_", "GANTRY_"))
     }  # fmt: skip
-    arguments = [repr(origin_topic(message)), body_literal(message.body)]
+    body = f"... # more than {len(message.body)} bytes: too long to be shown as code"
+    if not message.body_cut:
+        body = body_literal(message.body)
+    arguments = [repr(origin_topic(message)), body]
     if message.tags:
         arguments.append(f"tags={message.tags!r}")
     if message.keys:

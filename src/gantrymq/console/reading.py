@@ -13,6 +13,7 @@ from starlette.requests import Request
 from gantrymq.admin import Admin
 from gantrymq.console.identity import Person, Right
 from gantrymq.console.parts import console_of, person_of
+from gantrymq.console.views import LIST_BODY, PAGE_BODY
 from gantrymq.errors import GantryError
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue
@@ -38,7 +39,7 @@ def may_see_undecided(person: Person | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Reads for one person. Beside what ``Admin`` raises every method raises NotShown."""
+    """Reads for one person, and no more of a body than a page shows. Beside what ``Admin`` raises every method raises NotShown."""
 
     admin: Admin
     person: Person | None
@@ -53,34 +54,34 @@ class Reading:
 
     async def newest(self, topic: str, count: int) -> list[MessageView]:
         self._check(topic)
-        return await self.admin.browsing.newest(topic, count)
+        return await self.admin.browsing.newest(topic, count, LIST_BODY)
 
     async def since(self, topic: str, time_ms: int, count: int) -> list[MessageView]:
         self._check(topic)
-        return await self.admin.browsing.since(topic, time_ms, count)
+        return await self.admin.browsing.since(topic, time_ms, count, LIST_BODY)
 
     async def part(self, queue: MessageQueue, offset: int, count: int) -> tuple[list[MessageView], int, int]:
         """See ``Browsing.at``."""
         self._check(queue.topic)
-        return await self.admin.browsing.at(queue, offset, count)
+        return await self.admin.browsing.at(queue, offset, count, LIST_BODY)
 
     async def at(self, queue: MessageQueue, offset: int) -> MessageView | None:
         self._check(queue.topic)
-        return await self.admin.messages.at(queue, offset)
+        return await self.admin.messages.at(queue, offset, PAGE_BODY)
 
     async def by_place_id(self, message_id: str) -> MessageView | None:
-        found = await self.admin.messages.by_place_id(message_id)
+        found = await self.admin.messages.by_place_id(message_id, PAGE_BODY)
         if found is not None:
             self._check(found.topic)
         return found
 
     async def by_unique_key(self, topic: str, unique_key: str) -> list[MessageView]:
         self._check(topic)
-        return await self.admin.messages.by_unique_key(topic, unique_key)
+        return await self.admin.messages.by_unique_key(topic, unique_key, LIST_BODY)
 
     async def by_key(self, topic: str, key: str, count: int) -> list[MessageView]:
         self._check(topic)
-        return await self.admin.messages.by_key(topic, key, count=count)
+        return await self.admin.messages.by_key(topic, key, count=count, body_max=LIST_BODY)
 
     async def traces(self, topic: str, word: str | None, newest: int) -> TraceSteps:
         """The steps that clients recorded in a trace topic: those of a word, or the newest."""

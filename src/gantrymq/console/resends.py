@@ -12,6 +12,7 @@ from typing import Final
 from gantrymq.admin.audit import Phase
 from gantrymq.admin.resending import copy_of
 from gantrymq.console.parts import Console
+from gantrymq.console.views import LIST_BODY
 from gantrymq.errors import ConfigError, GantryError, TimedOut, Unreachable
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue
@@ -68,7 +69,7 @@ class Resend:
         if queue.broker_name in self._silent:
             return self._not_tried(Copy(place))
         try:
-            message = await self._console.admin.messages.at(queue, offset)
+            message = await self._console.admin.messages.at(queue, offset, LIST_BODY)
         except (TimedOut, Unreachable) as error:
             self._silent.add(queue.broker_name)
             return Copy(place, problem=str(error))
@@ -86,12 +87,21 @@ class Resend:
         if copy.broker in self._silent:
             return self._not_tried(copy)
         try:
-            return replace(copy, copy_id=await self._console.admin.resending.resend(copy.message, self._group))
+            whole = await self._whole(copy.message)
+            if whole is None:
+                return replace(copy, problem="it is no longer there")
+            return replace(copy, copy_id=await self._console.admin.resending.resend(whole, self._group))
         except (TimedOut, Unreachable) as error:
             self._silent.add(copy.broker)
             return replace(copy, problem=str(error), unknown=isinstance(error, TimedOut))
         except GantryError as error:
             return replace(copy, problem=str(error))
+
+    async def _whole(self, message: MessageView) -> MessageView | None:
+        """A list keeps the beginnings of bodies, so that many large ones are never in memory together."""
+        if not message.body_cut:
+            return message
+        return await self._console.admin.messages.at(message.queue, message.queue_offset)
 
     def _not_tried(self, copy: Copy) -> Copy:
         return replace(copy, problem=f"not tried: {copy.broker} did not answer before")

@@ -15,6 +15,10 @@ from gantrymq.runtime.calendar import iso
 
 TEXT_SHOWN: Final = 256 * 1024
 """Characters of a body; a browser takes long to lay out more."""
+LIST_BODY: Final = 4_096
+"""Bytes of a body that are read for a list."""
+PAGE_BODY: Final = 1_048_576
+"""Bytes of a body that are read for a page about one message."""
 SNIPPET_BYTES: Final = 160
 HEX_SHOWN: Final = 16 * 1024
 """Bytes of a body in hex."""

@@ -175,6 +175,8 @@ class MessageView(msgspec.Struct):
     reconsume_times: int
     log_offset: LogOffset
     sys_flag: int = 0
+    body_cut: bool = False
+    """Whether ``body`` is only the beginning: tools that show messages read no more than they show."""
 
     @property
     def tags(self) -> str | None:

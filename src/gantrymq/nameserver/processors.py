@@ -18,6 +18,7 @@ from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.protocol.bodies.topics import ORDER_TOPIC_NAMESPACE, DataVersion, KVTable, TopicList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.frame import MAX_FRAME_BYTES
 from gantrymq.protocol.headers import nameserver as headers
 from gantrymq.remoting.server import Handler
 from gantrymq.remoting.session import Session
@@ -135,7 +136,7 @@ class Processors:
         elif header.compressed:
             content = RegisterBrokerBody.decode_compressed(body)
         else:
-            content = RegisterBrokerBody.of_request(body)
+            content = RegisterBrokerBody.of_request(body, MAX_FRAME_BYTES)
         table = content.topic_config_serialize_wrapper
         timeout_ms = header.heartbeat_timeout_millis
         return Registration(

@@ -59,18 +59,33 @@ def compress(body: bytes, level: int = LEVEL, sys_flag: int = SENT_FLAGS) -> byt
     return zlib.compress(body, level)
 
 
-def decompress(body: bytes, sys_flag: int) -> bytes:
+def decompress(body: bytes, sys_flag: int, most: int = MAX_BYTES) -> bytes:
     """The body as its producer wrote it; ``body`` itself when it is not compressed according to ``sys_flag``.
 
-    Raises RemoteProtocolError when the bytes do not have the format of the flag or would be larger than MAX_BYTES, and
+    Raises RemoteProtocolError when the bytes do not have the format of the flag or would be more than ``most``, and
     LibraryMissing when a library is needed that is not installed.
     """
     if not sys_flag & flags.COMPRESSED:
         return body
+    if sys_flag & flags.COMPRESSION_MASK not in _LIBRARIES and most == MAX_BYTES:
+        plain = _inflated(body)
+        if plain is not None:
+            return plain
+    start, whole = decompressed_start(body, sys_flag, most)
+    if not whole:
+        raise RemoteProtocolError(f"the body grows over {most} bytes when it is decompressed")
+    return start
+
+
+def decompressed_start(body: bytes, sys_flag: int, most: int) -> tuple[bytes, bool]:
+    """The first ``most`` bytes of the body, and whether that is all of it. No more than that is ever decompressed, so
+    it costs the same whatever a body grows to. Raises like ``decompress``, but not for a body that is too large.
+    """
+    if not sys_flag & flags.COMPRESSED:
+        return body[:most], len(body) <= most
     kind = sys_flag & flags.COMPRESSION_MASK
     if kind not in _LIBRARIES:
-        plain = _inflated(body)
-        return _decompress(zlib.decompressobj(), body, "zlib", zlib.error) if plain is None else plain
+        return _decompress(zlib.decompressobj(), body, "zlib", zlib.error, most)
     name = _NAMES[kind].lower()
     try:
         library = import_module(_LIBRARIES[kind])
@@ -79,8 +94,8 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
             f"the body is compressed with {_NAMES[kind]}; to read it, pip install 'gantrymq[compression]'"
         ) from error
     if kind == flags.COMPRESSION_LZ4:
-        return _decompress(library.LZ4FrameDecompressor(), body, name, RuntimeError)
-    return _unzstd(library, body)
+        return _decompress(library.LZ4FrameDecompressor(), body, name, RuntimeError, most)
+    return _unzstd(library, body, most)
 
 
 def _inflated(body: bytes) -> bytes | None:
@@ -93,15 +108,17 @@ def _inflated(body: bytes) -> bytes | None:
         return None
 
 
-def _decompress(stream: Any, body: bytes, name: str, failure: type[Exception]) -> bytes:
+def _decompress(stream: Any, body: bytes, name: str, failure: type[Exception], most: int) -> tuple[bytes, bool]:
     try:
-        plain: bytes = stream.decompress(body, MAX_BYTES)
+        plain: bytes = stream.decompress(body, most)
+        if not stream.eof and len(plain) >= most:
+            # The end may be next; one byte more shows it. (zlib keeps what it has not looked at in a tail.)
+            more = stream.decompress(getattr(stream, "unconsumed_tail", b""), 1)
+            return plain, stream.eof and not more
     except failure as error:
         raise RemoteProtocolError(f"the body is marked as {name} but cannot be decompressed: {error}") from error
     if stream.eof:
-        return plain
-    if len(plain) >= MAX_BYTES:
-        raise RemoteProtocolError(f"the body grows over {MAX_BYTES} bytes when it is decompressed")
+        return plain, True
     raise RemoteProtocolError(f"the body is marked as {name} but its end is missing")
 
 
@@ -113,16 +130,14 @@ _FIRST_BUFFER: Final = 4
 _PIECE: Final = 256 * 1024
 
 
-def _unzstd(library: Any, body: bytes) -> bytes:
+def _unzstd(library: Any, body: bytes, most: int) -> tuple[bytes, bool]:
     stream = library.ZstdDecompressor().stream_reader(body)
     pieces: list[bytes] = []
     size = 0
     try:
-        while piece := stream.read(_PIECE):
+        while size <= most and (piece := stream.read(min(_PIECE, most + 1 - size))):
             pieces.append(piece)
             size += len(piece)
-            if size > MAX_BYTES:
-                raise RemoteProtocolError(f"the body grows over {MAX_BYTES} bytes when it is decompressed")
     except library.ZstdError as error:
         raise RemoteProtocolError(f"the body is marked as zstd but cannot be decompressed: {error}") from error
-    return b"".join(pieces)
+    return b"".join(pieces)[:most], size <= most

@@ -35,7 +35,7 @@ from gantrymq.errors import LocalProtocolError, MessageIllegal, RemoteProtocolEr
 from gantrymq.message import flags, properties
 from gantrymq.message.message import MessageView, StoredMessage
 from gantrymq.message.queues import LogOffset, MessageQueue, QueueOffset
-from gantrymq.protocol.compression import decompress
+from gantrymq.protocol.compression import decompress, decompressed_start
 from gantrymq.protocol.hosts import host_text as host_text
 from gantrymq.protocol.hosts import pack_host as pack_host
 from gantrymq.protocol.message_ids import offset_message_id
@@ -330,17 +330,23 @@ def scan(buffer: Buffer, offset: int = 0, *, check: bool = True) -> Iterator[Sto
         offset += message.size
 
 
-def to_view(message: StoredMessage, broker_name: str) -> MessageView:
+def to_view(message: StoredMessage, broker_name: str, body_max: int | None = None) -> MessageView:
     """The message that a listener gets, with its body decompressed and its properties decoded. ``broker_name``: the
-    broker from whose queue it was read.
+    broker from whose queue it was read. ``body_max``: bytes of the body that are wanted, for people who look at it;
+    None: all.
 
     Raises RemoteProtocolError when the body cannot be decompressed.
     """
     decoded = properties.decode(message.properties_text)
     place_id = offset_message_id(pack_host(message.store_host), message.log_offset)
+    body, whole = message.body, True
+    if body_max is not None:
+        body, whole = decompressed_start(body, message.sys_flag, body_max)
+    elif message.sys_flag & flags.COMPRESSED:
+        body = decompress(body, message.sys_flag)
     return MessageView(
         message.topic,
-        decompress(message.body, message.sys_flag) if message.sys_flag & flags.COMPRESSED else message.body,
+        body,
         decoded,
         message.flag,
         MessageQueue(message.topic, broker_name, message.queue_id),
@@ -354,6 +360,7 @@ def to_view(message: StoredMessage, broker_name: str) -> MessageView:
         message.reconsume_times,
         message.log_offset,
         message.sys_flag,
+        not whole,
     )
 
 

@@ -6,6 +6,7 @@ Source: PullAPIWrapper, PullSysFlag; docs/protocol.md#pulling.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -88,23 +89,28 @@ def pull_answer(answer: Command, queue: MessageQueue, address: str = "") -> RawP
     )
 
 
-def views(raw: RawPull, queue: MessageQueue, tags: str = "*") -> list[MessageView]:
+def views(raw: RawPull, queue: MessageQueue, tags: str = "*", body_max: int | None = None) -> list[MessageView]:
     """The messages of a pull. Brokers filter by the hash of the tag; messages with another tag of the same hash are
-    dropped here."""
+    dropped here. ``body_max``: see ``to_view``."""
+    return list(each_view(raw, queue, tags, body_max))
+
+
+def each_view(
+    raw: RawPull, queue: MessageQueue, tags: str = "*", body_max: int | None = None
+) -> Iterator[MessageView]:  # fmt: skip
+    """The same one by one: only one body is decompressed at a time."""
     wanted = parse_tag_expression(tags)
-    found: list[MessageView] = []
     low, high = str(raw.min_offset), str(raw.max_offset)
     for stored in scan(raw.data, check=False):
-        view = _view(stored, queue)
+        view = _view(stored, queue, body_max)
         if wanted and view.properties.get(properties.TAGS) not in wanted:
             continue
         view.properties[properties.MIN_OFFSET] = low
         view.properties[properties.MAX_OFFSET] = high
-        found.append(view)
-    return found
+        yield view
 
 
-def _view(stored: StoredMessage, queue: MessageQueue) -> MessageView:
+def _view(stored: StoredMessage, queue: MessageQueue, body_max: int | None) -> MessageView:
     """One message as the program sees it. If the body is not compressed as its flag says, it is returned unchanged:
     either the flag is damaged, or the producer set it wrongly.
 
@@ -112,9 +118,9 @@ def _view(stored: StoredMessage, queue: MessageQueue) -> MessageView:
     installed.
     """
     try:
-        return to_view(stored, queue.broker_name)
+        return to_view(stored, queue.broker_name, body_max)
     except LibraryMissing:
         raise
     except RemoteProtocolError as error:
         log.error("message at offset %d of %s: %s; it is delivered as it is stored", stored.queue_offset, queue, error)
-        return to_view(replace(stored, sys_flag=stored.sys_flag & ~flags.COMPRESSED), queue.broker_name)
+        return to_view(replace(stored, sys_flag=stored.sys_flag & ~flags.COMPRESSED), queue.broker_name, body_max)

@@ -16,6 +16,9 @@ import msgspec
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.protocol import lenient_json
 
+REQUEST_BYTES: Final = 4_194_304
+"""Of the largest JSON body that a server reads, except from a broker that registers its topics."""
+
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of all bodies, and of the objects in them. A field that is None was not in the text, and is not written."""
@@ -37,8 +40,13 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             raise RemoteProtocolError(f"malformed {cls.__name__} body: {error}") from error
 
     @classmethod
-    def of_request(cls, data: bytes) -> Self:
-        """As ``decode``, for a server: Java's dialect is read token by token, so a large body must be standard JSON."""
+    def of_request(cls, data: bytes, most: int = REQUEST_BYTES) -> Self:
+        """As ``decode``, for a server: Java's dialect is read token by token, so a large body must be standard JSON.
+        None may be larger than ``most`` bytes."""
+        if len(data) > most:
+            raise RemoteProtocolError(
+                f"the {cls.__name__} has {len(data)} bytes; at most {most} are read, send several requests"
+            )
         if len(data) <= DIALECT_BYTES:
             return cls.decode(data)
         try:

@@ -25,6 +25,7 @@ from gantrymq.protocol import lenient_json
 from gantrymq.protocol.bodies.body import Body
 from gantrymq.protocol.bodies.topics import DataVersion, TopicConfig, TopicTable
 from gantrymq.protocol.compression import decompress
+from gantrymq.protocol.frame import MAX_FRAME_BYTES
 
 MAPPING_SINCE_VERSION: Final = 413
 """5.0.0: from this version of the sender on, the compressed form ends with the mappings of static topics."""
@@ -59,7 +60,7 @@ class RegisterBrokerBody(Body, frozen=True, kw_only=True):
     def decode_compressed(cls, data: bytes) -> RegisterBrokerBody:
         """Read the compressed form, without the mappings of static topics. Raises RemoteProtocolError when the bytes
         do not have this form."""
-        plain = decompress(data, flags.COMPRESSED)
+        plain = decompress(data, flags.COMPRESSED, MAX_FRAME_BYTES)
         version, position = _read(plain, 0)
         (count, position) = _read_count(plain, position)
         topics: dict[str, TopicConfig] = {}
