@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from gantrymq.admin.asking import Asking
-from gantrymq.admin.transaction_search import TransactionSearch
+from gantrymq.admin.transaction_search import TransactionSearch, Wanted
 from gantrymq.errors import ConfigError, RemoteProtocolError, TimedOut, Unreachable
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Header
@@ -178,7 +178,8 @@ class TransactionPages:
 
     async def _read(self, name: str, address: str, wanted: Filter, count: int, after: int) -> _Part:
         """From the records of a broker that does not know the request."""
-        found = await self._search.undecided(name, address, None, at_most=READ_AT_MOST)
+        which = Wanted(wanted.state, wanted.group, wanted.topic)
+        found = await self._search.undecided(name, address, None, READ_AT_MOST, which)
         rows = [
             row_of(one, name, address)
             for one in found

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final
 
 from gantrymq.admin.asking import Asking
@@ -38,6 +39,31 @@ CLOCK_SLACK_MS: Final = 2_000
 """The op of a half is never older than the half by more than this, whatever the index of times rounds to."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which undecided transactions are looked for. None: all."""
+
+    state: State | None = None
+    """Open or parked."""
+    group: str | None = None
+    topic: str | None = None
+    transaction_id: str | None = None
+    """A UNIQ_KEY, or the offset message id of a record."""
+    count: int | None = None
+    """How many of each state, the ones first that were stored first."""
+
+    def takes(self, half: HalfRecord) -> bool:
+        """Whether a half, or a parked copy, belongs to it."""
+        return (
+            self.group in (None, half.group)
+            and self.topic in (None, half.real_topic)
+            and self.transaction_id in (None, half.unique_key, half.message_id)
+        )
+
+
+EVERYTHING: Final = Wanted()
+
+
 @dataclass(slots=True)
 class _Ops:
     """The op messages read so far, by the half they name."""
@@ -60,18 +86,33 @@ class TransactionSearch:
         self._records = QueueRecords(asking)
 
     async def undecided(
-        self, name: str, address: str, read: Read | None, at_most: int | None = None
+        self, name: str, address: str, read: Read | None, at_most: int | None = None, wanted: Wanted = EVERYTHING
     ) -> list[Transaction]:
-        """The open and the parked transactions of one broker. ``at_most``: halves, and parked ones, that are read."""
-        half_queue, op_queue = MessageQueue(HALF, name, 0), MessageQueue(OP, name, 0)
+        """The open and the parked transactions of one broker. ``at_most``: halves, and parked ones, that are read.
+        ``wanted``: which ones, and how many; the questions that are asked one by one end when there are enough.
+        """
+        found: list[Transaction] = []
+        if wanted.state is not State.PARKED:
+            found = await self._open(name, address, read, at_most, wanted)
+        if wanted.state is State.OPEN:
+            return found
+        return found + await self._parked(name, address, read, at_most, wanted, found)
+
+    async def _open(
+        self, name: str, address: str, read: Read | None, at_most: int | None, wanted: Wanted
+    ) -> list[Transaction]:
         start = await self._records.settled_below(address, HALF, name)
-        halves = await self._halves(address, half_queue, start, read, at_most)
+        halves = await self._halves(address, MessageQueue(HALF, name, 0), start, read, at_most)
+        halves = [half for half in halves if wanted.takes(half)]
         ops = _Ops()
         ops_start = await self._records.settled_below(address, OP, name)
-        async for record in self._records.of_queue(address, op_queue, ops_start, read):
+        async for record in self._records.of_queue(address, MessageQueue(OP, name, 0), ops_start, read):
             ops.add(record)
-        parked = await self._halves(address, MessageQueue(PARKED, name, 0), 0, read, at_most)
-        around = await self.surroundings(address, {half.group for half in (*halves, *parked)})
+        if wanted.count is not None and not any(half.put_back for half in halves):
+            undecided_halves = [half for half in halves if half.queue_offset not in ops.by_half]
+            first = set(islice(dict.fromkeys(half.identity for half in undecided_halves), wanted.count))
+            halves = [half for half in halves if half.identity in first]
+        around = await self.surroundings(address, {half.group for half in halves})
         undecided = [half.queue_offset for half in halves if half.queue_offset not in ops.by_half]
         around = replace(around, progress=await checks_of(self._asking, address, undecided))
         found = [s for s in diagnose(halves, ops.by_half, (), (), around) if s.state is State.OPEN]
@@ -80,12 +121,34 @@ class TransactionSearch:
             transactions = await self._by_index(name, address, transaction.transaction_id)
             if any(s.half.identity == transaction.half.identity and s.state is not State.OPEN for s in transactions):
                 found.remove(transaction)
-        # What became of a parked one stands behind the broker's progress, so it is looked up by its key.
-        known = {half.identity for half in halves}
-        for key in dict.fromkeys(half.unique_key for half in parked):
-            copies = [half for half in parked if half.unique_key == key]
-            transactions = await self._by_index(name, address, key) or diagnose((), {}, copies, (), around)
-            identities = {half.identity for half in copies} - (known & {s.half.identity for s in found})
+        return found
+
+    async def _parked(
+        self,
+        name: str,
+        address: str,
+        read: Read | None,
+        at_most: int | None,
+        wanted: Wanted,
+        known: Sequence[Transaction],
+    ) -> list[Transaction]:
+        """What became of a parked one stands behind the broker's progress, so each is looked up by its key: as many as
+        are wanted. ``known``: those that are open."""
+        parked = await self._halves(address, MessageQueue(PARKED, name, 0), 0, read, at_most)
+        by_key: dict[str, list[HalfRecord]] = {}
+        for half in parked:
+            if wanted.takes(half):
+                by_key.setdefault(half.unique_key, []).append(half)
+        open_ones = {transaction.half.identity for transaction in known}
+        found: list[Transaction] = []
+        for key, copies in by_key.items():
+            if wanted.count is not None and len(found) >= wanted.count:
+                break
+            transactions = await self._by_index(name, address, key)
+            if not transactions:
+                around = await self.surroundings(address, {half.group for half in copies})
+                transactions = diagnose((), {}, copies, (), around)
+            identities = {half.identity for half in copies} - open_ones
             found += [s for s in transactions if s.state is State.PARKED and s.half.identity in identities]
         return found
 
@@ -95,12 +158,7 @@ class TransactionSearch:
         if transactions:
             return transactions
         # The index may be off or behind: look among the undecided ones.
-        transactions = await self.undecided(name, address, None)
-        return [
-            transaction
-            for transaction in transactions
-            if transaction_id in (transaction.transaction_id, transaction.half.message_id)
-        ]
+        return await self.undecided(name, address, None, wanted=Wanted(transaction_id=transaction_id))
 
     async def _by_index(self, name: str, address: str, transaction_id: str) -> list[Transaction]:
         """The transactions with this id that the index knows."""

@@ -16,7 +16,7 @@ from gantrymq.admin.consumers import Consumers
 from gantrymq.admin.messages import Messages
 from gantrymq.admin.queue_records import Read
 from gantrymq.admin.transaction_pages import TransactionPages
-from gantrymq.admin.transaction_search import TransactionSearch
+from gantrymq.admin.transaction_search import EVERYTHING, TransactionSearch, Wanted
 from gantrymq.errors import ConfigError
 from gantrymq.message.system_topics import HALF
 from gantrymq.message.transaction import OPERATOR_CLIENT, OPERATOR_REMARK, Resolution
@@ -53,11 +53,14 @@ class Transactions:
         self._search = TransactionSearch(asking, brokers, consumers, messages)
         self.pages = TransactionPages(asking, self._search)
 
-    async def undecided(self, broker: str | None = None, read: Read | None = None) -> list[Place]:
-        """The open and the parked transactions of the masters (or of one), oldest first."""
+    async def undecided(
+        self, broker: str | None = None, read: Read | None = None, wanted: Wanted = EVERYTHING
+    ) -> list[Place]:
+        """The open and the parked transactions of the masters (or of one), oldest first. ``wanted``: which ones,
+        and how many of each broker and state."""
         found: list[Place] = []
         for name, address in (await self._asking.chosen(broker)).items():
-            transactions = await self._search.undecided(name, address, read)
+            transactions = await self._search.undecided(name, address, read, wanted=wanted)
             found += [
                 Place(name, address, transaction, self._asking.endpoint.speaks_java(address))
                 for transaction in transactions

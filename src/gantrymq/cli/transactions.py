@@ -12,6 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from gantrymq.admin import Admin
 from gantrymq.admin.audit import AuditFile, default_path
 from gantrymq.admin.decisions import Action, Decisions, the_one
+from gantrymq.admin.transaction_search import Wanted
 from gantrymq.admin.transactions import Place
 from gantrymq.cli import show
 from gantrymq.cli.audited import Audit, Why
@@ -97,14 +98,9 @@ def list_transactions(
             count += records
             bar.update(task, description=f"reading halves and op messages ... {count}")
 
-        places = with_cluster(name_servers, lambda admin: admin.transactions.undecided(broker, read), command)
-    chosen = [
-        place
-        for place in places
-        if group in (None, place.transaction.group)
-        and topic in (None, place.transaction.topic)
-        and state in (None, place.transaction.state.text)
-    ]
+        # One more than is shown: then it is known that there are more, and nothing else is looked up for it.
+        wanted = Wanted(next((one for one in State if one.text == state), None), group, topic, count=limit + 1)
+        chosen = with_cluster(name_servers, lambda admin: admin.transactions.undecided(broker, read, wanted), command)
     rows = [{**fields(place), "age": show.ago(place.transaction.age_ms)} for place in chosen[:limit]]
 
     def draw() -> None:
@@ -112,7 +108,7 @@ def list_transactions(
             [{**row, "producers": row["producers_online"]} for row in rows], _COLUMNS, "no undecided transactions"
         )
         if len(chosen) > limit:
-            typer.echo(f"... and {len(chosen) - limit} more (--max)")
+            typer.echo("... and more (--max)")
         if rows:
             typer.echo("`gantry transactions explain ID` says why one is undecided and what to do")
 

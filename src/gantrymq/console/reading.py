@@ -39,7 +39,8 @@ def may_see_undecided(person: Person | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Reads for one person, and no more of a body than a page shows. Beside what ``Admin`` raises every method raises NotShown."""
+    """Reads for one person, and no more of a body than a page shows. Beside what ``Admin`` raises every method raises
+    NotShown."""
 
     admin: Admin
     person: Person | None

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gantrymq.errors import ConfigError
 
@@ -81,6 +81,8 @@ class Histogram:
         return found
 
 
+READINGS_AT_ONCE: Final = 8
+"""Some readings look at every queue of a topic."""
 Value: TypeAlias = int | float | Histogram
 Reading: TypeAlias = tuple[tuple[str, ...], Value]
 """The values of the labels, in the order of the declaration, and the measured value."""
@@ -146,6 +148,19 @@ class Metrics:
     def total(self, name: str) -> int | float:
         """The sum over all labels of a counter or gauge."""
         return sum(self.numbers(name).values())
+
+    def steps(self) -> Iterator[Family | None]:
+        """``families`` in small steps: None stands for a reading more, so that others can be served in between."""
+        for metric, read in self._declared.values():
+            readings: list[Reading] = []
+            try:
+                for reading in read():
+                    readings.append(reading)
+                    if len(readings) % READINGS_AT_ONCE == 0:
+                        yield None
+            except RuntimeError:  # what is read was changed in between; now without a pause
+                readings = list(read())
+            yield Family(metric, tuple(readings))
 
     def families(self) -> Iterator[Family]:
         """All metrics with their current values."""

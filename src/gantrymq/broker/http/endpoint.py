@@ -37,7 +37,7 @@ async def open_endpoint(
 ) -> HttpServer | None:
     """The running endpoint. None when its port is in use, which is logged: messages are served all the same. ``guard``,
     ``sight``: None when the broker has no users."""
-    handle: Handler = Routes(config, address, store, metrics, explanations, sight).handle
+    handle: Handler = Routes(config, address, store, metrics, explanations, clock, sight).handle
     if guard is not None:
         from gantrymq.broker.http.guard import behind_guard
 

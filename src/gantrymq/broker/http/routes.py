@@ -17,6 +17,8 @@ from gantrymq.broker.sight import Sight, told_to
 from gantrymq.broker.transactions.explanations import TransactionExplanations
 from gantrymq.observability.exposition import CONTENT_TYPE, Exposition
 from gantrymq.observability.metrics import Metrics
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.stepwise import gathered
 from gantrymq.store.message_store import MessageStore
 
 LIMIT_DEFAULT: Final = 100
@@ -41,10 +43,12 @@ class Routes:
         store: MessageStore,
         metrics: Metrics,
         explanations: TransactionExplanations,
+        clock: Clock,
         sight: Sight | None = None,
     ) -> None:
         self._config = config
         self._address = address
+        self._clock = clock
         self._store = store
         self._metrics = metrics
         self._exposition = Exposition(metrics, common_labels(config))
@@ -86,7 +90,8 @@ class Routes:
 
     async def _measured(self, request: Request) -> Answer:
         _only(request)
-        return Answer(HTTPStatus.OK, self._exposition.text(), content_type=CONTENT_TYPE)
+        pieces = await gathered(self._clock, self._exposition.steps())
+        return Answer(HTTPStatus.OK, b"".join(pieces), content_type=CONTENT_TYPE)
 
     async def _transactions(self, request: Request) -> Answer:
         _only(request, "state", "group", "limit")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from gantrymq.broker.refusal import Refusal, Refused
@@ -12,8 +13,6 @@ from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.progress import (
     ConsumeQueueEntries,
     ConsumeQueueEntry,
-    ConsumeStats,
-    ConsumeStatsList,
     QueueProgress,
     TimeSpan,
     TopicOffset,
@@ -28,6 +27,21 @@ NEVER_CORRECTED: Final = 0x7FFFFFFFFFFFFFFF
 """Correction offset of a queue in which the group that is compared is behind all others."""
 MAX_ENTRIES: Final = 2_000
 """Entries of a consume queue in one answer."""
+
+QUEUES_AT_ONCE: Final = 256
+"""Queues of one piece of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProgress:
+    """How far a group is in some queues of a topic. A group may have many thousands of queues, so its progress is a
+    sequence of these, between which others are served."""
+
+    group: str
+    topic: str
+    queues: dict[MessageQueue, QueueProgress]
+    tps: float
+    """Messages that the group gets of the topic in a second."""
 
 
 class Progress:
@@ -76,54 +90,50 @@ class Progress:
 
     # Groups.
 
-    def of_group(self, group: str, topics: Sequence[str]) -> ConsumeStats:
-        """How far a group is. ``topics``: empty for every topic that the group has offsets on."""
-        table: dict[str, QueueProgress] = {}
-        tps = 0.0
+    def of_group(self, group: str, topics: Sequence[str]) -> Iterator[TopicProgress]:
+        """How far a group is, topic by topic. ``topics``: empty for every topic that the group has offsets on."""
         for name in dict.fromkeys(topics or self._offsets.topics_of(group)):
             topic = self._topics.get(name)
             if topic is not None and self._reads(group, name):
-                table |= self._progress(group, topic, topic.read_queue_nums)
-                tps += self._statistics.got_per_second(name, group)
-        return ConsumeStats(offset_table=table, consume_tps=tps)
+                yield from self._progress(group, topic, topic.read_queue_nums)
 
     def _reads(self, group_name: str, topic: str) -> bool:
         """False for a topic that a group which is online has given up."""
         group = self._consumers.get(group_name)
         return group is None or not group.subscriptions or topic in group.subscriptions
 
-    def _progress(self, group: str, topic: TopicConfig, queues: int) -> dict[str, QueueProgress]:
+    def _progress(self, group: str, topic: TopicConfig, queues: int) -> Iterator[TopicProgress]:
+        """In pieces of some queues, the rate with the first."""
         name = topic.topic_name
-        table: dict[str, QueueProgress] = {}
-        for queue_id in range(queues):
-            done = self._offsets.get(group, name, queue_id) or 0
-            last = self._store.store_time(name, queue_id, done - 1) if done > 0 else None
-            table[self._key(topic, queue_id)] = QueueProgress(
-                broker_offset=self._store.queue_range(name, queue_id)[1],
-                consumer_offset=done,
-                pull_offset=max(done, self._offsets.pulled(group, name, queue_id)),
-                last_timestamp=last or 0,
-            )
-        return table
+        tps = self._statistics.got_per_second(name, group)
+        for first in range(0, max(queues, 1), QUEUES_AT_ONCE):
+            table: dict[MessageQueue, QueueProgress] = {}
+            for queue_id in range(first, min(first + QUEUES_AT_ONCE, queues)):
+                done = self._offsets.get(group, name, queue_id) or 0
+                last = self._store.store_time(name, queue_id, done - 1) if done > 0 else None
+                table[MessageQueue(name, self._broker_name, queue_id)] = QueueProgress(
+                    broker_offset=self._store.queue_range(name, queue_id)[1],
+                    consumer_offset=done,
+                    pull_offset=max(done, self._offsets.pulled(group, name, queue_id)),
+                    last_timestamp=last or 0,
+                )
+            yield TopicProgress(group, name, table, tps if first == 0 else 0.0)
 
-    def of_all_groups(self, *, ordered_only: bool) -> ConsumeStatsList:
-        """How far every group is in every topic that it has offsets on. ``ordered_only``: in ordered topics only."""
-        groups: list[dict[str, list[ConsumeStats]]] = []
-        behind = pulled = 0
+    def of_all_groups(self, *, ordered_only: bool) -> Iterator[TopicProgress]:
+        """How far every group is in every topic that it has offsets on; of a group without any a piece without a topic.
+        ``ordered_only``: in ordered topics only."""
         for group in self._groups.names():
-            found: list[ConsumeStats] = []
+            yield TopicProgress(group, "", {}, 0.0)
             for name in self._offsets.topics_of(group):
                 topic = self._topics.get(name)
                 if topic is None or (ordered_only and not topic.order) or not self._reads(group, name):
                     continue
-                table = self._progress(group, topic, topic.write_queue_nums)
-                found.append(ConsumeStats(offset_table=table, consume_tps=self._statistics.got_per_second(name, group)))
-                behind += sum(queue.broker_offset - queue.consumer_offset for queue in table.values())
-                pulled += sum((queue.pull_offset or 0) - queue.consumer_offset for queue in table.values())
-            groups.append({group: found})
-        return ConsumeStatsList(
-            consume_stats_list=groups, broker_addr=self._address, total_diff=behind, total_inflight_diff=pulled
-        )
+                yield from self._progress(group, topic, topic.write_queue_nums)
+
+    @property
+    def address(self) -> str:
+        """Of this broker."""
+        return self._address
 
     def groups_of(self, topic: str) -> list[str]:
         """Groups that subscribe to a topic now, or have offsets on it."""

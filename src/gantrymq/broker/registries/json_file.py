@@ -104,6 +104,10 @@ class LazyFile:
 def pretty(value: Any, indent: str = "") -> str:
     """``value`` as fastjson prints it for people: sorted names, tabs, integer keys unquoted, nulls left out."""
     if isinstance(value, dict):
+        if value and all(type(key) is int and type(item) is int for key, item in value.items()):
+            # Offsets by queue, of which there may be hundreds of thousands in one file.
+            lines = [f"{indent}\t{key}:{item}" for key, item in sorted(value.items())]
+            return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
         inner = indent + "\t"
         items = sorted((entry for entry in value.items() if entry[1] is not None), key=lambda entry: entry[0])
         lines = [f"{inner}{_key(key)}:{pretty(item, inner)}" for key, item in items]

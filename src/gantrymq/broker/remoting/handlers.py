@@ -101,7 +101,7 @@ def _tools(parts: Parts, operations: Administration) -> ToolHandlers:
     return ToolHandlers(
         TopicHandler(operations.topics, changes),
         GroupHandler(operations.groups, changes),
-        ProgressHandler(operations.progress),
+        ProgressHandler(operations.progress, parts.outside.clock),
         ConnectionHandler(operations.connections),
         RelayHandler(operations.questions),
         ResetHandler(operations.resets),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from gantrymq.broker.operations.progress import Progress
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from gantrymq.broker.operations.progress import Progress, TopicProgress
 from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.progress_bodies import Encoded, encoded_piece, of_all_groups_body, of_group_body
+from gantrymq.errors import GantryError, LocalProtocolError
 from gantrymq.protocol.bodies.groups import GroupList
 from gantrymq.protocol.bodies.progress import CorrectionOffsets, TimeSpans
 from gantrymq.protocol.bodies.topics import TopicList
@@ -11,30 +16,55 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers import tools
 from gantrymq.protocol.headers.topics import TopicOnly
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.stepwise import gather
 
 
 class ProgressHandler:
     """Questions about positions."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, clock: Clock) -> None:
         self._progress = progress
+        self._clock = clock
 
     def topic_stats(self, session: ClientSession, command: Command) -> bytes:
         """GET_TOPIC_STATS_INFO."""
         body = self._progress.of_topic(command.header(TopicOnly).topic)
         return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
 
-    def consume_stats(self, session: ClientSession, command: Command) -> bytes:
+    def consume_stats(self, session: ClientSession, command: Command) -> None:
         """GET_CONSUME_STATS."""
         header = command.header(tools.GetConsumeStats)
         topics = [header.topic] if header.topic else _names(header.topic_list, ";")
-        body = self._progress.of_group(header.consumer_group, topics)
-        return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
+        self._answer(session, command, self._progress.of_group(header.consumer_group, topics), of_group_body)
 
-    def broker_consume_stats(self, session: ClientSession, command: Command) -> bytes:
+    def broker_consume_stats(self, session: ClientSession, command: Command) -> None:
         """GET_BROKER_CONSUME_STATS."""
-        body = self._progress.of_all_groups(ordered_only=command.header(tools.BrokerConsumeStats).is_order)
-        return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
+        pieces = self._progress.of_all_groups(ordered_only=command.header(tools.BrokerConsumeStats).is_order)
+        self._answer(session, command, pieces, partial(of_all_groups_body, self._progress.address))
+
+    def _answer(
+        self,
+        session: ClientSession,
+        command: Command,
+        pieces: Iterator[TopicProgress],
+        body_of: Callable[[Sequence[Encoded]], bytes],
+    ) -> None:
+        """Put together in turns of the loop."""
+
+        def done(encoded: list[Encoded]) -> None:
+            try:
+                frame = encode_response(command, ResponseCode.SUCCESS, body=body_of(encoded))
+            except LocalProtocolError as error:
+                failed(error)
+            else:
+                session.answer(command, frame)
+
+        def failed(error: GantryError) -> None:
+            remark = f"{error}; ask topic by topic" if isinstance(error, LocalProtocolError) else str(error)
+            session.answer(command, encode_response(command, ResponseCode.SYSTEM_ERROR, remark=remark))
+
+        gather(self._clock, map(encoded_piece, pieces), done, failed)
 
     def who_consumes(self, session: ClientSession, command: Command) -> bytes:
         """QUERY_TOPIC_CONSUME_BY_WHO."""

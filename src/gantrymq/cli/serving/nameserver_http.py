@@ -11,6 +11,7 @@ from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.observability.exposition import CONTENT_TYPE, Exposition
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.network import Network
+from gantrymq.runtime.stepwise import gathered
 
 if TYPE_CHECKING:
     from gantrymq.broker.http.messages import Answer, Request
@@ -38,7 +39,8 @@ async def metrics_endpoint(name_server: NameServer, network: Network, host: str,
     async def handle(request: Request) -> Answer:
         if request.path != ("metrics",) or request.query:
             raise Refused(HTTPStatus.NOT_FOUND, "a name server answers /metrics, without parameters")
-        return Answer(HTTPStatus.OK, exposition.text(), content_type=CONTENT_TYPE)
+        pieces = await gathered(SystemClock(), exposition.steps())
+        return Answer(HTTPStatus.OK, b"".join(pieces), content_type=CONTENT_TYPE)
 
     answer: Handler = handle
     if name_server.guard is not None:
