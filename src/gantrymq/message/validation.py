@@ -37,7 +37,8 @@ def check_in_transaction(message: Message, max_body_bytes: int = MAX_BODY_BYTES)
     check_message(message, max_body_bytes)
     if is_delayed(message.properties):
         raise MessageIllegal(
-            "a message in a transaction cannot be delayed; remove delay_level, or send it without a transaction"
+            "a message in a transaction cannot be delayed: brokers lose it, or its delay. Remove the delay, or let a "
+            "consumer of the message send the delayed one (docs/sql.md, Limits)"
         )
 
 

@@ -16,6 +16,7 @@ from gantrymq.errors import (
     Closed,
     ConfigError,
     HalfNotStored,
+    MessageIllegal,
     OutcomeUnknown,
     RouteNotFound,
     TimedOut,
@@ -556,3 +557,14 @@ def test_a_message_that_cannot_be_sent_rolls_back(shop: Shop) -> None:
         shop.pay(tx, 1)
         tx.send(Message("no-such-topic", "x"))
     shop.check()
+
+
+def test_a_connection_of_core_is_refused_with_the_way_to_use_one(shop: Shop) -> None:
+    with shop.engine.begin() as connection, pytest.raises(ConfigError, match=r"tx\.session\.connection\(\) is"):
+        send(connection, Message("orders", "1"))  # type: ignore[arg-type]
+    with shop.transactions.begin() as tx:
+        tx.session.connection().execute(text("SELECT 1"))
+        with pytest.raises(MessageIllegal, match="cannot be delayed: brokers lose it"):
+            tx.send(Message("orders", "2", delay_level=1))
+        tx.send(Message("orders", "3"))
+    assert shop.gantry.open_transactions() == []

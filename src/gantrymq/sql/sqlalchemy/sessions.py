@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from sqlalchemy import event
 from sqlalchemy.engine import Connection
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, SessionTransaction, scoped_session, sessionmaker
 
 from gantrymq.errors import ConfigError
@@ -37,6 +37,11 @@ COMMITTING: Final = "gantrymq.committing"
 """In ``session.info`` between before_commit and the end of the transaction."""
 MAKER: Final = "_gantrymq_enlist"
 """On a class of sessions: what makes an Enlistment for one of them."""
+OF_CORE: Final = (
+    "send takes a session of SQLAlchemy, not a connection of Core, because nothing tells us when such a connection is "
+    "about to commit. Use `with transactions.begin() as tx:`; there, tx.session.connection() is a Connection of Core, "
+    "and tx.send(message) sends"
+)
 Enlist = Callable[[], Enlistment]
 Sessions = type[Session] | sessionmaker[Any] | scoped_session[Any] | async_sessionmaker[Any]
 
@@ -88,6 +93,8 @@ def send(session: Session | AsyncSession | scoped_session[Any], message: Message
     if isinstance(session, scoped_session):
         session = session()
     inner = session.sync_session if isinstance(session, AsyncSession) else session
+    if isinstance(inner, Connection | AsyncConnection):
+        raise ConfigError(OF_CORE)
     if not isinstance(inner, Session):
         raise ConfigError(f"send takes a session of SQLAlchemy, not {session!r}")
     enlist: Enlist | None = getattr(inner, MAKER, None)
