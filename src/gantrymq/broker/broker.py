@@ -292,16 +292,16 @@ class Broker:
     def _connection_closed(self, session: ClientSession) -> None:
         if not self._started:
             return
-        self.client_gone(session)
+        self.client_gone(session, by_peer=session.left)
         self._door.forget(session)
 
-    def client_gone(self, connection: Connection) -> None:
-        """The connection of a client ended, whatever door it came through."""
+    def client_gone(self, connection: Connection, *, by_peer: bool = False) -> None:
+        """The connection of a client ended, whatever door it came through. ``by_peer``: not this broker ended it."""
         self.held_pulls.client_gone(connection)
         self.popping.client_gone(connection)
         # Before its heartbeats are forgotten: they say whose connection it was.
         self.coordinator.client_gone(connection)
-        self.operations.members.connection_closed(connection)
+        self.operations.members.connection_closed(connection, by_peer=by_peer)
 
     @cached_property
     def explanations(self) -> TransactionExplanations:

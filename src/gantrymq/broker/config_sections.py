@@ -170,6 +170,9 @@ class GroupSettings:
     """Groups that clients and tools may make; 0: no limit."""
     channel_expired_timeout: int = 120_000
     """ms without a heartbeat after which a client is taken out of its groups."""
+    orderly_lock_grace: int = 5_000
+    """ms after the peer closed a member's connection until others may have the queues that it has locked; negative:
+    they wait until the locks end by themselves."""
 
     def __post_init__(self) -> None:
         _require_positive(self, "flush_consumer_offset_interval")

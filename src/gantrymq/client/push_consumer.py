@@ -16,6 +16,7 @@ from gantrymq.client.connection.namespaces import with_namespace
 from gantrymq.client.consuming.assigned_queues import AssignedQueues
 from gantrymq.client.consuming.broker_questions import BrokerQuestions
 from gantrymq.client.consuming.filters import EVERYTHING, Filter, filter_of
+from gantrymq.client.consuming.queue_locks import CONFIRM_MS
 from gantrymq.client.message_listener import MessageListener
 from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.client.sending.trace import FLUSH_INTERVAL_MS, MessageTrace
@@ -115,6 +116,7 @@ class PushConsumer(Lifetime):
             tasks.start("trace", every(clock, FLUSH_INTERVAL_MS, self._trace.flush, "trace"))
         if config.orderly:
             tasks.start("locks", every(clock, config.lock_interval_ms, queues.renew_locks, "locks"))
+            tasks.start("lost locks", every(clock, CONFIRM_MS, queues.confirm_locks, "lost locks"))
 
     async def close(self) -> None:
         """Stop reading, wait for running listeners (``close_timeout_ms`` at most), store the progress, leave the group.

@@ -55,6 +55,7 @@ class Session:
         "asked",
         "client",
         "id",
+        "left",
         "local",
         "peer",
         "refused",
@@ -83,6 +84,8 @@ class Session:
         """Whether the rest of what came waits for another turn of the loop."""
         self.id = number
         self.alive = False
+        self.left = False
+        """Whether the connection ended, and not because this side closed it."""
         self.writable = True
         """False while the peer does not read and too much is unsent."""
         self.asked = False
@@ -271,6 +274,7 @@ class Session:
         return self._connection.incomplete_bytes + (0 if self._link is None else self._link.unsent)
 
     def lost(self, reason: str) -> None:
+        self.left = self.alive and not self._closing
         self.alive = False
         self._out.clear()
         self._waiting = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gantrymq.broker.registries.clients import ConsumerGroups, Member, ProducerGroups
-from gantrymq.broker.registries.queue_locks import LOCK_SECONDS, QueueLocks
+from gantrymq.broker.registries.queue_locks import LOCK_SECONDS, TRUSTED_SECONDS, QueueLocks
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.tags import java_hash
 from gantrymq.protocol.bodies.heartbeat import ConsumerData, SubscriptionData
@@ -128,6 +128,20 @@ def test_silent_consumers_are_taken_out() -> None:
     assert groups.client_ids("G") == ["client-2"]
     assert groups.expire(before=50) == []
     assert not groups.unregister("nobody", member(9).connection)
+
+
+def test_locks_of_a_holder_that_is_gone_end_when_it_hands_out_nothing_any_more() -> None:
+    locks = QueueLocks()
+    queues = [MessageQueue("T", "b", number) for number in range(2)]
+    locks.lock("G", "ours", queues[:1], 0.0, ends_with_connection=True)
+    locks.lock("G", "java", queues[1:], 0.0)
+    assert locks.holder_gone("G", "ours", 10.0, 5.0) == [15.0]
+    assert locks.holder_gone("G", "java", 10.0, 5.0) == [TRUSTED_SECONDS], "it goes on for 30 s behind a renewal"
+    assert locks.lock("G", "new", queues, 14.9) == [] and not locks.has_ended("G", "ours", 14.9)
+    assert locks.has_ended("G", "ours", 15.0)
+    assert locks.lock("G", "new", queues, 15.0) == queues[:1]
+    assert locks.lock("G", "java", queues, 20.0) == queues[1:], "it came back and renewed"
+    assert locks.lock("G", "new", queues[1:], 20.0 + LOCK_SECONDS - 1) == []
 
 
 def test_locks_end_with_their_time() -> None:

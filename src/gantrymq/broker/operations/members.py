@@ -145,11 +145,28 @@ class Members:
         if consumer_group and self._consumers.unregister(consumer_group, connection):
             self._shrunk(consumer_group)
 
-    def connection_closed(self, connection: Connection) -> None:
-        """A connection ended: its client leaves all groups."""
+    def connection_closed(self, connection: Connection, *, by_peer: bool = False) -> None:
+        """A connection ended: its client leaves all groups. ``by_peer``: it was not this broker that ended it."""
         self._producers.connection_closed(connection)
+        client_ids = self._consumers.client_ids_of(connection)
         for group in self._consumers.connection_closed(connection):
             self._shrunk(group)
+            if by_peer and client_ids[group] not in self._consumers.client_ids(group):
+                self._release_later(group, client_ids[group])
+
+    def _release_later(self, group: str, client_id: str) -> None:
+        """A member that holds locks may have died: give its queues to the others if it does not come back."""
+        grace_ms, now = self._config.groups.orderly_lock_grace, self._clock.monotonic()
+        if grace_ms < 0:
+            return
+
+        def look() -> None:
+            if self._locks.has_ended(group, client_id, self._clock.monotonic()):
+                log.info("group %s may lock the queues of %s, which has no connection any more", group, client_id)
+                self._notify(group)
+
+        for deadline in self._locks.holder_gone(group, client_id, now, grace_ms / 1000):
+            self._clock.call_later(deadline - now, look)
 
     def expire(self) -> None:
         """Remove members that sent no heartbeat for too long, and locks that expired."""
@@ -173,14 +190,18 @@ class Members:
             raise Refused(Refusal.FAILED, f"no consumer for this group, {group}")
         return found
 
-    def lock(self, group: str, client_id: str, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Take or renew locks of queues; returns those that the client holds now."""
+    def lock(
+        self, group: str, client_id: str, queues: list[MessageQueue], *, ends_with_connection: bool = False
+    ) -> list[MessageQueue]:
+        """Take or renew locks of queues; returns those that the client holds now. ``ends_with_connection``: it hands
+        out no further message while it has no connection."""
         if len(queues) > MAX_LOCKS:
             raise Refused(
                 Refusal.PARAMETER_INVALID,
                 f"{len(queues)} queues are too many; lock at most {MAX_LOCKS} with one request, send several",
             )
-        return self._locks.lock(group, client_id, queues, self._clock.monotonic())
+        now = self._clock.monotonic()
+        return self._locks.lock(group, client_id, queues, now, ends_with_connection=ends_with_connection)
 
     def unlock(self, group: str, client_id: str, queues: list[MessageQueue]) -> None:
         """Give up locks."""

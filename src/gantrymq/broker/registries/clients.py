@@ -249,6 +249,11 @@ class ConsumerGroups:
             return []
         return list(dict.fromkeys(member.client_id for member in group.members.values()))
 
+    def client_ids_of(self, connection: Connection) -> dict[str, str]:
+        """Group to the client id that a connection has there."""
+        found = {name: group.members.get(connection.id) for name, group in self._groups.items()}
+        return {name: member.client_id for name, member in found.items() if member is not None}
+
     def groups(self) -> list[str]:
         return list(self._groups)
 

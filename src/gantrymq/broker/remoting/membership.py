@@ -45,7 +45,10 @@ class MembershipHandler:
     def lock(self, session: ClientSession, command: Command) -> bytes:
         """LOCK_BATCH_MQ."""
         request = LockBatch.of_request(command.body)
-        held = self._members.lock(request.consumer_group, request.client_id, request.mq_set)
+        held = self._members.lock(
+            request.consumer_group, request.client_id, request.mq_set,
+            ends_with_connection=bool(request.ends_with_connection),
+        )  # fmt: skip
         return encode_response(command, ResponseCode.SUCCESS, body=LockBatchAnswer(lock_ok_mq_set=held).encode())
 
     def unlock(self, session: ClientSession, command: Command) -> bytes:

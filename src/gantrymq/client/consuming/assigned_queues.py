@@ -88,7 +88,7 @@ class AssignedQueues:
         self._consumption = OrderlyConsumption(
             endpoint, self._listener, threads, size, self._send_backs,
             max_reconsume_times=config.max_reconsume_times, suspend_ms=config.suspend_ms,
-            held=locks.held if locks is not None else lambda queue: True,
+            held=locks.usable if locks is not None else lambda queue: True,
         )  # fmt: skip
 
     def stop(self) -> None:
@@ -197,6 +197,11 @@ class AssignedQueues:
         held = await self._locks.take([*self._reading, *self._leaving])
         for queue in [queue for queue in self._reading if queue not in held and not self._locks.held(queue)]:
             self._drop(queue)  # another member has the lock, or the broker does not answer
+
+    async def confirm_locks(self) -> None:
+        """Have the locks confirmed whose connection was lost; until then nothing of their queues is handed out."""
+        if self._locks is not None:
+            await self._locks.confirm()
 
     async def store(self) -> None:
         """Store the progress of every queue."""

@@ -15,6 +15,9 @@ class LockBatch(Body, frozen=True, kw_only=True):
     consumer_group: str
     mq_set: list[MessageQueue] = field(default_factory=list)
     only_this_broker: bool | None = None
+    ends_with_connection: bool | None = None
+    """Ours: the client hands out no further message of the queues while it has no connection. Apache's brokers ignore
+    it."""
 
 
 class LockBatchAnswer(Body, frozen=True, kw_only=True):
