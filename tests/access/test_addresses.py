@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.access.addresses import host_of, in_range, pattern_4x
+from gantrymq.access.addresses import in_range, pattern_4x
 from gantrymq.errors import ConfigError
+from gantrymq.runtime.addresses import host_of
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,10 @@ from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.stored_message import scan
+from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import File, OsDisk, read_whole
-from gantrymq.runtime.network import HIGH_WATER_BYTES, TcpNetwork, split_address
+from gantrymq.runtime.network import HIGH_WATER_BYTES, TcpNetwork
 from gantrymq.runtime.os_files import refusal
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.testing.disk import SimDisk

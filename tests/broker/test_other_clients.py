@@ -16,7 +16,7 @@ import pytest
 
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.stored_message import scan
-from gantrymq.runtime.network import split_address
+from gantrymq.runtime.addresses import split_address
 from tests.support.brokers import Cluster, on_broker
 
 PREFIX = Struct(">II")

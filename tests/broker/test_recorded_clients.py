@@ -13,7 +13,7 @@ import pytest
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, decode_command
 from gantrymq.protocol.frame import FrameSplitter
-from gantrymq.runtime.network import split_address
+from gantrymq.runtime.addresses import split_address
 from tests.golden.recorded import Recorded, scenario
 from tests.support.brokers import cluster
 from tests.support.places import run

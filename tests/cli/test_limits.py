@@ -18,7 +18,7 @@ from gantrymq.errors import RequestRejected
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import encode_request
 from gantrymq.protocol.headers.pull import ViewMessage
-from gantrymq.runtime.network import split_address
+from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.tls.certificates import client_context
 from tests.cli.test_serve import Program, address, program
 from tests.runtime.tls.peers import client_tls, file

@@ -10,7 +10,7 @@ import pytest
 from gantrymq.aio import Message, SendStatus, TransactionProducer
 from gantrymq.errors import RequestRejected, TimedOut
 from gantrymq.protocol.command import encode_response
-from gantrymq.runtime.network import split_address
+from gantrymq.runtime.addresses import split_address
 from tests.client.peer import cluster, run
 from tests.client.test_transaction_producer import COMMIT, END, AsyncListener, Listener
 

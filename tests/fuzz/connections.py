@@ -29,11 +29,12 @@ from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.signature import Account
 from gantrymq.remoting.client import RemotingClient
+from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.refusals import Reason
-from gantrymq.runtime.network import TcpNetwork, split_address
+from gantrymq.runtime.network import TcpNetwork
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.runtime.tls.certificates import client_context
 from tests.fuzz.inputs import Inputs

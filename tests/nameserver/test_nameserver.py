@@ -22,11 +22,12 @@ from gantrymq.protocol.codes import VERSION, RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers import nameserver as headers
 from gantrymq.remoting.client import RemotingClient
+from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.limits.values import Limits
-from gantrymq.runtime.network import TcpNetwork, split_address
+from gantrymq.runtime.network import TcpNetwork
 from gantrymq.runtime.rng import SystemRng
 
 BROKER = "127.0.0.1:10911"

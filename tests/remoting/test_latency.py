@@ -15,8 +15,9 @@ from gantrymq.protocol.command import Command, SerializeType, encode_request, en
 from gantrymq.remoting.latency import RequestLatency
 from gantrymq.remoting.server import Handler, RemotingServer
 from gantrymq.remoting.session import Session
+from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.network import TcpNetwork, split_address
+from gantrymq.runtime.network import TcpNetwork
 
 _CODES = RequestCode
 ANSWERED, REFUSED, BROKEN, NEVER = _CODES.GET_MAX_OFFSET, _CODES.GET_MIN_OFFSET, _CODES.QUERY_MESSAGE, _CODES.HEART_BEAT

@@ -16,11 +16,12 @@ from gantrymq.protocol.command import Command, decode_command, encode_request, e
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.remoting.server import Handler, RemotingServer
 from gantrymq.remoting.session import Session
+from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.limits.values import Limits
-from gantrymq.runtime.network import HIGH_WATER_BYTES, TcpNetwork, split_address
+from gantrymq.runtime.network import HIGH_WATER_BYTES, TcpNetwork
 from gantrymq.testing.local.clock import VirtualClock
 
 ASK, LARGE, TELL = RequestCode.HEART_BEAT, RequestCode.QUERY_MESSAGE, RequestCode.END_TRANSACTION

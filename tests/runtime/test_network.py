@@ -14,7 +14,8 @@ import pytest
 import uvloop
 
 from gantrymq.errors import Unreachable
-from gantrymq.runtime.network import Listener, TcpNetwork, split_address
+from gantrymq.runtime.addresses import split_address
+from gantrymq.runtime.network import Listener, TcpNetwork
 
 
 class Silent:
@@ -49,9 +50,14 @@ def test_a_connection_to_itself_is_none_and_frees_the_port() -> None:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         loop: Any = asyncio.get_running_loop()
-        connect = loop.create_connection
-        # What the kernel does by chance: the connecting socket gets the very port that nobody listens on.
-        loop.create_connection = lambda make, host, port: connect(make, host, port, local_addr=(host, port))
+        connect = loop.sock_connect
+
+        async def from_there(sock: socket.socket, place: tuple[str, int]) -> None:
+            # What the kernel does by chance: the connecting socket gets the very port that nobody listens on.
+            sock.bind(place)
+            await connect(sock, place)
+
+        loop.sock_connect = from_there
         with pytest.raises(Unreachable, match="nobody listens there"):
             await TcpNetwork().connect("127.0.0.1", port, Silent(), 5.0)
         listener = await until_free(port)

@@ -29,8 +29,9 @@ from gantrymq.protocol.headers.pull import (
 )
 from gantrymq.remoting.server import Handler, RemotingServer
 from gantrymq.remoting.session import Session
+from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.network import TcpNetwork, split_address
+from gantrymq.runtime.network import TcpNetwork
 from tests.spark.fakes import FakeBroker, Status
 
 CODES = {

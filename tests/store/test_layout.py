@@ -81,6 +81,24 @@ def test_other_things_beside_the_store_do_no_harm(tmp_path: Path) -> None:
     assert (tmp_path / "abort.bak").exists()
 
 
+@pytest.mark.parametrize("mounted", [".", "commitlog", "consumequeue", "consumequeue/orders/0", "index", "config"])
+def test_a_directory_that_is_mounted_has_entries_of_its_file_system(tmp_path: Path, mounted: str) -> None:
+    """ext4 makes lost+found, which belongs to root: nobody can move it away."""
+
+    async def life() -> None:
+        store = open_store(small(tmp_path))
+        await durable(store, store.append([record()]))
+        await store.close()
+
+    run(life())
+    foreign = tmp_path / mounted / "lost+found"
+    foreign.mkdir(parents=True)
+    foreign.chmod(0)
+    run(life())
+    foreign.chmod(0o700)
+    assert foreign.is_dir()
+
+
 def test_an_empty_last_file_is_what_a_crash_leaves_and_goes(tmp_path: Path) -> None:
     async def fill() -> None:
         store = open_store(small(tmp_path))

@@ -18,12 +18,6 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _BYTE_MAX = 255
 
 
-@lru_cache(maxsize=4096)
-def host_of(address: str) -> str:
-    """The IP address of ``ip:port`` or ``[ip]:port``."""
-    return address.rpartition(":")[0].strip("[]")
-
-
 def check_range(text: str) -> None:
     """Raises ConfigError when the text is neither an IP address nor a range such as 10.0.0.0/8."""
     _network(text)

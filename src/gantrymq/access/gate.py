@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.access.addresses import host_of
 from gantrymq.access.guard import JUDGEMENTS_KEPT, NAME_KEPT, Guard
 from gantrymq.access.needs import Places, Row, deciding_fields
 from gantrymq.access.values import User
 from gantrymq.protocol.command import Command
+from gantrymq.runtime.addresses import host_of
 
 
 class Gate:

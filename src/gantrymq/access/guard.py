@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import Final
 
-from gantrymq.access.addresses import Matcher, host_of
+from gantrymq.access.addresses import Matcher
 from gantrymq.access.counts import Refusals
 from gantrymq.access.directory import Directory
 from gantrymq.access.judge import judge
@@ -24,6 +24,7 @@ from gantrymq.errors import GantryError, RequestRejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.signature import ACCESS_KEY, SecretKey
+from gantrymq.runtime.addresses import host_of
 from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.limits.attempts import Attempts
 from gantrymq.runtime.limits.connections import client_of

@@ -52,7 +52,7 @@ def replaced(page: str) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     path = Path(arguments[0])
-    path.write_text(replaced(path.read_text()))
+    path.write_text(replaced(path.read_text("utf-8")), "utf-8")
     return 0
 
 

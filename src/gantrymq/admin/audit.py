@@ -20,11 +20,9 @@ The file is ``--audit``, else ``GANTRY_AUDIT``, else ``gantry/audit.jsonl`` unde
 from __future__ import annotations
 
 import enum
-import getpass
 import json
 import os
 import secrets
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +30,8 @@ from typing import Any, Final
 from gantrymq.errors import GantryError
 from gantrymq.runtime.calendar import iso
 from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.guesses.directories import state_directory
+from gantrymq.runtime.guesses.person import host_name, user_name
 
 VARIABLE: Final = "GANTRY_AUDIT"
 
@@ -51,11 +51,11 @@ class Phase(enum.StrEnum):
 
 
 def default_path() -> Path:
-    """The path of the audit file when no option and no variable names one."""
+    """The path of the audit file when no option and no variable names one. Raises ConfigError for a user without a
+    home directory."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen)
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state) / "gantry" / "audit.jsonl"
+    return state_directory(f"name the file with --audit, set {VARIABLE}") / "gantry" / "audit.jsonl"
 
 
 class AuditFile:
@@ -76,7 +76,7 @@ class AuditFile:
     def decision(self, person: str | None = None, **facts: Any) -> Decided:
         """A decision to be recorded; ``facts`` are in each of its lines. ``person``: who decides; default: the user of
         this process."""
-        return Decided(self, secrets.token_hex(6), {"who": person or who(), "host": socket.gethostname(), **facts})
+        return Decided(self, secrets.token_hex(6), {"who": person or who(), "host": host_name(), **facts})
 
     def append(self, line: dict[str, Any]) -> None:
         """Raises AuditFailed when the line is not on the disk."""
@@ -115,9 +115,6 @@ class Decided:
 
 def who() -> str:
     """The person: the user who logged in, also when the command runs under sudo."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):  # a container without an entry for this user
-        name = f"uid {os.getuid()}"
+    name = user_name()
     behind = os.environ.get("SUDO_USER")
     return f"{behind} as {name}" if behind and behind != name else name

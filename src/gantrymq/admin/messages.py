@@ -14,7 +14,7 @@ from gantrymq.client.consuming.pulling import views
 from gantrymq.errors import ConfigError, RemoteProtocolError, RequestRejected
 from gantrymq.message import properties
 from gantrymq.message.message import MessageView, StoredMessage
-from gantrymq.message.queues import MessageQueue
+from gantrymq.message.queues import LogOffset, MessageQueue
 from gantrymq.message.tags import parse_tag_expression
 from gantrymq.protocol.bodies.heartbeat import MessageModel
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -66,18 +66,28 @@ class Messages:
             address, log_offset = parse_offset_message_id(message_id)
         except RemoteProtocolError as error:
             raise ConfigError(str(error)) from error
-        names = {place: name for name, place in (await self._asking.masters()).items()}
-        if address not in names:
-            return None
+        # The id contains the IP address that the broker had when it stored the message. The broker may be known by
+        # a host name, or may have another address since; so the record itself says whether it is the one.
+        masters = (await self._asking.masters()).items()
+        for name, place in sorted(masters, key=lambda master: master[1] != address):
+            record = await self._record_at(place, log_offset, message_id)
+            if record is not None and record.store_host == address:
+                return to_view(record, name, body_max)
+        return None
+
+    async def _record_at(self, address: str, log_offset: LogOffset, message_id: str) -> StoredMessage | None:
+        """The record that begins at this place of a broker's log, if one does."""
         try:
             answer = await self._asking.ask(
                 address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage(offset=log_offset), what=f"message {message_id}"
             )
+            return decode_record(answer.body)
+        except RemoteProtocolError:
+            return None
         except RequestRejected as error:
             if error.code == ResponseCode.SYSTEM_ERROR:
                 return None
             raise
-        return to_view(decode_record(answer.body), names[address], body_max)
 
     async def by_unique_key(self, topic: str, unique_key: str, body_max: int | None = None) -> list[MessageView]:
         """Messages with this UNIQ_KEY; more than one when a send was repeated."""

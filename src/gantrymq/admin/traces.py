@@ -17,6 +17,7 @@ from gantrymq.errors import RouteNotFound
 from gantrymq.message import system_topics
 from gantrymq.message.message import MessageView
 from gantrymq.protocol.trace_records import TracedMessage, TraceKind, TraceRecord, decode
+from gantrymq.runtime.addresses import host_of
 
 FOUND_MAX: Final = 64
 """Trace messages that are read of each broker for one word: brokers give no more (maxMsgsNumBatch)."""
@@ -115,7 +116,7 @@ def steps_of(found: Iterable[MessageView]) -> tuple[list[TraceStep], int]:
     for view in found:
         read, bad = decode(view.body)
         unreadable += bad
-        records.update(dict.fromkeys(read, view.born_host.rpartition(":")[0]))
+        records.update(dict.fromkeys(read, host_of(view.born_host)))
     ends = {(end.request_id, end.message_id): end for end in records if end.kind is TraceKind.SUB_AFTER}
     steps = []
     for record, client in records.items():

@@ -39,11 +39,12 @@ from gantrymq.protocol.signature import Account
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.latency import RPC_LATENCY
 from gantrymq.remoting.server import Handler
+from gantrymq.runtime.addresses import address_of, split_address
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.loop_watch import LoopWatch
-from gantrymq.runtime.network import Network, split_address
+from gantrymq.runtime.network import Network
 from gantrymq.runtime.rng import Rng
 from gantrymq.store.log.conditions import Condition
 from gantrymq.store.message_store import MessageStore
@@ -84,13 +85,16 @@ class Broker:
         config_file: str = "",
         conditions: Sequence[Condition] = (),
         access: Access | None = None,
+        own_ip: str = "",
     ) -> None:
         """Raises ConfigError naming a key that cannot work. Nothing is opened yet.
 
         ``config_file``: the broker.conf that keeps what tools change while the broker runs. ``conditions``: what else,
         beside the disk here, must confirm a record before it counts as stored; see ``LogSafety``. ``access``: users
-        that are open already; None: this broker opens its own, if the settings say that it has users.
+        that are open already; None: this broker opens its own, if the settings say that it has users. ``own_ip``: the
+        IP address that records and offset message ids contain, needed where brokerIP1 is a host name.
         """
+        self._own_ip = own_ip or config.network.broker_ip1
         self._config = LiveConfig(config)
         self._config_file = config_file
         self._conditions = conditions
@@ -109,7 +113,7 @@ class Broker:
         self._started = False
         self._opened: MessageStore | None = None
         self.address = ""
-        """``ip:port`` that clients are told; empty until started."""
+        """``host:port`` that clients are told; empty until started."""
         self.http: HttpServer | None = None
         """The HTTP endpoint, where there is one."""
 
@@ -120,7 +124,7 @@ class Broker:
         listening = await self._door.listen(self._config.network.bind_address, self._config.network.listen_port)
         # From here to the handlers nothing awaits: whoever connects meanwhile waits in the backlog and is served.
         try:
-            self.address = f"{self._config.network.broker_ip1}:{split_address(listening)[1]}"
+            self.address = address_of(self._config.network.broker_ip1, split_address(listening)[1])
             self._open()
         except BaseException:
             await self._door.close()
@@ -162,9 +166,11 @@ class Broker:
     def _open(self) -> None:
         config, clock, disk = self._config, self._outside.clock, self._outside.disk
         try:
-            place = Place(self.address, pack_host(self.address))
+            place = Place(self.address, pack_host(address_of(self._own_ip, split_address(self.address)[1])))
         except LocalProtocolError as error:
-            raise ConfigError(f"brokerIP1 is {config.network.broker_ip1!r}; write a numeric IP address") from error
+            raise ConfigError(
+                f"brokerIP1 is {config.network.broker_ip1!r}, which is not an IP address; records need one: give own_ip"
+            ) from error
         self.store = store = self._opened = MessageStore.open(
             self._store_config, disk, clock, place.host, conditions=self._conditions
         )
@@ -218,7 +224,9 @@ class Broker:
 
     def _serve(self, parts: Parts) -> None:
         settings = Settings(parts.config, self._config_file, self._outside.disk, self._outside.clock)
-        self.operations = operations_of(parts, settings, NameServerRoutes(parts.config, self._client))
+        self.operations = operations_of(
+            parts, settings, NameServerRoutes(parts.config, self._client, self._outside.clock)
+        )
         self.popping = self.operations.consuming.popping
         self._explain = ExplainHandler(lambda: self.explanations, self._sight)
         table = handlers_of(parts, self.operations, self._explain).table()

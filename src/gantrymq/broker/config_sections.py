@@ -11,12 +11,14 @@ from typing import Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.message.validation import MAX_BODY_BYTES
+from gantrymq.runtime.addresses import EVERYWHERE, numeric
 from gantrymq.runtime.limits.values import Limits
 
 DEFAULT_LISTEN_PORT: Final = 10911
 MASTER_ID: Final = 0
 FLUSH_DISK_TYPES: Final = ("SYNC_FLUSH", "ASYNC_FLUSH")
 REQUEST_MODES: Final = ("PULL", "POP")
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252})")
 _MASTER_ROLES: Final = ("ASYNC_MASTER", "SYNC_MASTER")
 LIMITS: Final = (
     "max_connections",
@@ -103,8 +105,13 @@ class NetworkSettings:
         for name in LIMITS:
             if getattr(self, name) < 0:
                 raise ConfigError(f"{key_of(name)} is {getattr(self, name)}; write 0 for no limit, or a larger number")
-        if self.broker_ip1 in ("0.0.0.0", "::"):  # nosec B104 # it is refused
-            raise ConfigError(f"brokerIP1 is {self.broker_ip1}; write an address that clients can connect to")
+        if self.broker_ip1 in EVERYWHERE or (
+            numeric(self.broker_ip1) is None and not _HOST_NAME.fullmatch(self.broker_ip1)
+        ):
+            raise ConfigError(
+                f"brokerIP1 is {self.broker_ip1!r}; write the IP address or the host name that clients connect to, "
+                "without a port"
+            )
         for name in ("listen_port", "http_port"):
             if not 0 <= getattr(self, name) <= 65535:
                 raise ConfigError(f"{key_of(name)} is {getattr(self, name)}; it must be between 0 and 65535")

@@ -25,6 +25,6 @@ class Place:
     """Where a broker is, as clients and records know it."""
 
     address: str
-    """``ip:port``"""
+    """``host:port``: an IP address, or the name that brokerIP1 gives."""
     host: bytes
-    """The same, packed."""
+    """The IP address and the port, packed."""

@@ -23,6 +23,11 @@ Audit = Annotated[
 ]
 
 
+def audit_path(given: Path | None, command: str) -> Path:
+    """Where the audit file is. A user without a home directory must say it."""
+    return guarded(lambda: given or default_path(), command)
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """What is to be done, in the words of the audit file."""
@@ -56,7 +61,7 @@ def carry_out(change: Change, consent: Consent, work: Callable[[Admin], Awaitabl
             why = "" if consent.yes else str(typer.prompt("Why (for the audit file)", err=True))
         if not why.strip():
             fail("give the reason, for the audit file: --why 'ticket 4711: a new service'", command, USAGE)
-    path = consent.audit or default_path()
+    path = audit_path(consent.audit, command)
     decision = AuditFile(path, SystemClock()).decision(
         action=change.action, why=why or "", dry_run=consent.dry_run, **change.facts,
         name_servers=consent.name_servers,

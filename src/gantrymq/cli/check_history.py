@@ -24,7 +24,7 @@ def check_history(
     Exit status 1 when a promise was broken, 2 when the file cannot be read as a history.
     """
     try:
-        events = decode(file.read_text())
+        events = decode(file.read_text("utf-8"))
         found = check(events)
     except (OSError, ValueError, KeyError) as error:
         typer.echo(f"{file} is no history: {error}", err=True)

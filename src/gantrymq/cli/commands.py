@@ -100,7 +100,7 @@ def gantry(
         raise typer.BadParameter("give --access-key and --secret-key-file together")
     if access_key is not None and secret_key_file is not None:
         try:
-            secret = secret_key_file.read_text().partition("\n")[0].strip()
+            secret = secret_key_file.read_text("utf-8").partition("\n")[0].strip()
         except (OSError, UnicodeDecodeError) as error:
             raise typer.BadParameter(f"{secret_key_file} cannot be read: {error}") from error
         # Every client of the command takes them from there.

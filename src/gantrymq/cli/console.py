@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from gantrymq.admin.audit import default_path
 from gantrymq.cli.cluster_options import LOCAL, USAGE, NameServers, fail
 from gantrymq.cli.serving.running import run
 from gantrymq.errors import ConfigError, Unreachable
+from gantrymq.runtime.addresses import address_of, is_loopback
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
 
@@ -91,18 +91,11 @@ def _settings(path: Path | None, broker_users: bool) -> ConsoleSettings:
 
 def _check_open(host: str, settings: ConsoleSettings) -> None:
     """Whoever may look sees messages: that is no default for a whole network."""
-    if not _is_loopback(host) and not settings.users and settings.anonymous is not None:
+    if not is_loopback(host) and not settings.users and settings.anonymous is not None:
         raise ConfigError(
             f"--host {host} lets other machines in, and no users are configured: give --settings FILE with users, or "
             "listen on 127.0.0.1"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _print_user(name: str) -> None:
@@ -125,13 +118,12 @@ async def _running(
     secure = cert is not None or settings.behind_proxy
     async with opened(
         name_servers, settings, audit, SystemClock(), SystemRng(),
-        only_local_names=_is_loopback(host) and not settings.behind_proxy, secure_cookies=secure,
+        only_local_names=is_loopback(host) and not settings.behind_proxy, secure_cookies=secure,
     ) as application, _listening(application, host, port, settings, cert, key) as listening_port:  # fmt: skip
-        shown = f"[{host}]" if ":" in host else host
         who = f"{len(settings.users)} user(s)" if settings.users else "read only, no users"
         if settings.broker_users:
             who = f"users of the brokers, and {len(settings.users)} of the console"
-        yield f"{'https' if cert is not None else 'http'}://{shown}:{listening_port} ({who})"
+        yield f"{'https' if cert is not None else 'http'}://{address_of(host, listening_port)} ({who})"
 
 
 @contextlib.asynccontextmanager
@@ -174,4 +166,4 @@ def _listener(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except OSError as error:
         reason = f"the console cannot listen there: {error.strerror or error}; is the port in use?"
-        raise Unreachable(f"{host}:{port}", reason) from error
+        raise Unreachable(address_of(host, port), reason) from error

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Annotated, Any
 
 import typer
 
 from gantrymq.cli import show
-from gantrymq.cli.cluster_options import Json
+from gantrymq.cli.cluster_options import Json, guarded
+from gantrymq.errors import ConfigError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.status import DIRECTORY_VARIABLE, RUNNING, QueryStatus, StatusFiles, default_directory, is_alive
@@ -28,7 +30,7 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show how far each query is behind: rows, seconds, and the size of its state."""
-    where = directory or default_directory()
+    where = guarded(lambda: directory or default_directory(), "pipeline status")
     now_ms = SystemClock().wall_ms()
     rows = [row(one, now_ms) for one in StatusFiles(where, OsDisk()).read()]
     if as_json:
@@ -56,4 +58,5 @@ def _rounded(value: float | None) -> float | None:
 
 def export_status() -> None:
     """Let the queries that this process starts export their status."""
-    os.environ.setdefault(DIRECTORY_VARIABLE, default_directory())
+    with contextlib.suppress(ConfigError):  # a user without a home directory; `pipeline status` says what to set
+        os.environ.setdefault(DIRECTORY_VARIABLE, default_directory())

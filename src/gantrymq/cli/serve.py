@@ -14,9 +14,8 @@ from gantrymq.broker.config_sections import DEFAULT_LISTEN_PORT
 from gantrymq.cli.serving import broker as serving_broker
 from gantrymq.cli.serving import nameserver as serving_nameserver
 from gantrymq.cli.serving import server as serving_server
-from gantrymq.cli.serving.nameserver import ANY_ADDRESS
-from gantrymq.cli.serving.nameserver_http import LOOPBACK
 from gantrymq.nameserver.config import DEFAULT_PORT
+from gantrymq.runtime.addresses import ANY, LOOPBACK
 from gantrymq.runtime.tls.settings import ENVIRONMENT
 
 ConfigFile = Annotated[
@@ -100,7 +99,7 @@ def nameserver(
     listen_port: Annotated[
         int | None, typer.Option("--listen-port", "-p", help=f"0: any free port; {DEFAULT_PORT} by default.")
     ] = None,
-    host: Annotated[str | None, typer.Option(help=f"Address to listen on; {ANY_ADDRESS} by default.")] = None,
+    host: Annotated[str | None, typer.Option(help=f"Address to listen on; {ANY} by default.")] = None,
     kv_config: Annotated[
         Path | None, typer.Option(help="File for key-values; without it they live as long as the process.")
     ] = None,

@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from gantrymq.admin import Admin
-from gantrymq.admin.audit import AuditFile, default_path
+from gantrymq.admin.audit import AuditFile
 from gantrymq.admin.decisions import Action, Decisions, the_one
 from gantrymq.admin.transaction_search import Wanted
 from gantrymq.admin.transactions import Place
 from gantrymq.cli import show
-from gantrymq.cli.audited import Audit, Why
+from gantrymq.cli.audited import Audit, Why, audit_path
 from gantrymq.cli.cluster_options import (
     LOCAL,
     USAGE,
@@ -263,7 +263,7 @@ def _decide(
             why = "" if yes else str(typer.prompt("Why (for the audit file)", err=True))
         if not why.strip():
             fail("give the reason, for the audit file: --why 'ticket 4711: the order was paid'", command, USAGE)
-    path = audit or default_path()
+    path = audit_path(audit, command)
     result = {**fields(place), "action": action, "dry_run": dry_run, "audit": str(path)}
 
     async def work(admin: Admin) -> str:

@@ -187,7 +187,7 @@ def _password(file: Path | None, command: str) -> str:
             )
         return str(typer.prompt("Password (secret key)", hide_input=True, confirmation_prompt=True, err=True))
     try:
-        text = sys.stdin.readline() if str(file) == "-" else file.read_text()
+        text = sys.stdin.readline() if str(file) == "-" else file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         fail(f"{file} cannot be read: {error}", command)
     secret = text.partition("\n")[0].strip()

@@ -19,6 +19,7 @@ from gantrymq.errors import ConfigError, MessageIllegal
 from gantrymq.message import system_topics
 from gantrymq.message.given import shown, whole_number
 from gantrymq.protocol import compression
+from gantrymq.runtime.addresses import split_address
 
 T = TypeVar("T")
 
@@ -29,7 +30,6 @@ LATEST_MS: Final = 253_402_300_799_999
 MAX_INT: Final = 2**31 - 1
 MAX_ADDRESSES: Final = 100
 MAX_TOPICS: Final = 10_000
-MAX_PORT: Final = 65_535
 NAME_SERVERS_HELP: Final = 'write it as "host:port", several as "host:port;host:port" or as a list'
 _NO_NAME: Final = re.compile(r"[\s/\\]")
 _IN_NAMESPACES: Final = re.compile(r"[|a-zA-Z0-9_-]+")
@@ -244,11 +244,10 @@ class Addresses:
 
 
 def _is_address(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    if not (port.isascii() and port.isdigit() and len(port) <= len(str(MAX_PORT)) and 1 <= int(port) <= MAX_PORT):
-        return False
-    host = host.strip("[]")
     try:
+        host, port = split_address(address)
+        if not port:
+            return False
         if ":" in host:
             ipaddress.IPv6Address(host)
         host.encode("idna")  # a look-up of the name does this first, and raises a less helpful error

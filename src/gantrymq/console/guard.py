@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gantrymq.console.identity import Person
 from gantrymq.console.parts import Console
 from gantrymq.console.sessions import Session
+from gantrymq.runtime.addresses import host_without_port
 
 COOKIE: Final = "gantry_console"
 SECURE_COOKIE: Final = "__Host-gantry_console"
@@ -36,7 +37,7 @@ LIVE: Final = ("/live/", "/parts/")
 PAGE: Final = "gantrymq.console.page"
 """Where the path of the page, as ``app.PAGES`` has it, is noted in the scope of a request."""
 OTHER: Final = "other"
-LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -145,7 +146,7 @@ class Guard:
         return None if role is None else Person("", role)
 
     def _is_our_name(self, host: str) -> bool:
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        name = host_without_port(host)
         if self._console.settings.hosts:
             return name.lower() in self._console.settings.hosts
         return not self._console.only_local_names or name.lower() in LOCAL_NAMES

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import cycle, islice
 
 from gantrymq.errors import Unreachable
-from gantrymq.runtime.network import address_of
+from gantrymq.runtime.addresses import address_of
 from gantrymq.runtime.rng import SystemRng
 
 _PORTS = range(12000, 31000, 4)

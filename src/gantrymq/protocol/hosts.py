@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from gantrymq.errors import LocalProtocolError
+from gantrymq.runtime.addresses import without_brackets
 
 _HOST_V4: Final = struct.Struct(">4si")
 _HOST_V6: Final = struct.Struct(">16si")
@@ -25,7 +26,7 @@ def pack_host(text: str) -> bytes:
     """
     address, _, port = text.rpartition(":")
     try:
-        packed = ipaddress.ip_address(address.removeprefix("[").removesuffix("]")).packed
+        packed = ipaddress.ip_address(without_brackets(address)).packed
         return (_HOST_V4 if len(packed) == 4 else _HOST_V6).pack(packed, int(port))
     except (ValueError, struct.error) as error:
         raise LocalProtocolError(f"{text!r} is not a numeric address with a port (address:port)") from error

@@ -112,6 +112,12 @@ class ClientChannel:
         if self._link is not None:
             self._link.close()
 
+    def abandon(self, reason: str) -> None:
+        """Drop the connection without sending anything more. Callers that still wait get Unreachable."""
+        self._give_up(Unreachable(self.address, reason))
+        if self._link is not None:
+            self._link.abort()
+
     def _sweep(self) -> None:
         self._sweeper = None
         for answer, timeout_ms in self._connection.expired(self._clock.monotonic()):
@@ -158,9 +164,7 @@ class ClientChannel:
                     self._push(command)
         except RemoteProtocolError as error:
             log.warning("closing the connection to %s: %s", self.address, error)
-            self._give_up(Unreachable(self.address, str(error)))
-            if self._link is not None:
-                self._link.abort()
+            self.abandon(str(error))
 
     def _push(self, command: Command) -> None:
         if self._pushes is None:

@@ -10,8 +10,9 @@ from gantrymq.errors import Closed, TimedOut, Unreachable
 from gantrymq.protocol.command import Command, Header, SerializeType, encode_request
 from gantrymq.protocol.signature import Account
 from gantrymq.remoting.channel import ClientChannel, PushHandler, SignedChannel
+from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.clock import Clock, time_limit
-from gantrymq.runtime.network import Network, split_address
+from gantrymq.runtime.network import Network
 from gantrymq.runtime.rng import Rng
 from gantrymq.runtime.tasks import SharedWork
 
@@ -147,6 +148,13 @@ class RemotingClient:
         channel = self.ready(address) or await self.channel(address)
         opaque = channel.next_opaque()
         channel.send(encode_request(code, opaque, header, body, one_way=True, remark=remark, serialize=self._serialize))
+
+    def disconnect(self, address: str) -> None:
+        """Drop the connection to a peer that does not answer; the next call resolves its name and connects again.
+        Requests that wait on it raise Unreachable."""
+        channel = self._channels.get(address)
+        if channel is not None:
+            channel.abandon("it does not answer")
 
     async def close(self) -> None:
         """Close every connection; calls in flight raise Closed."""

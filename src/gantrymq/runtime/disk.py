@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from gantrymq.errors import StoreError, StoreLocked
-from gantrymq.runtime import memory
+from gantrymq.runtime.guesses import memory
+from gantrymq.runtime.guesses.mounts import OF_THE_FILE_SYSTEM
 from gantrymq.runtime.os_files import OsDirectory, OsFile, OsLock, lock_whole_file, refusals
 
 
@@ -221,7 +222,7 @@ class OsDisk:
 
     def list(self, path: str) -> list[str]:
         try:
-            return sorted(os.listdir(path))
+            return sorted(name for name in os.listdir(path) if name not in OF_THE_FILE_SYSTEM)
         except FileNotFoundError:
             return []
 

@@ -8,17 +8,26 @@ a whole batch of frames with one ``write``.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import struct
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from functools import partial
+from typing import Any, Final, Protocol, cast
 
 from gantrymq.errors import Unreachable
+from gantrymq.runtime.addresses import ANY, EVERYWHERE, address_of
+from gantrymq.runtime.attempts import first_success
+from gantrymq.runtime.clock import SystemClock
 
 HIGH_WATER_BYTES = 4 * 1024 * 1024
 """When more bytes of one link are unsent, its receiver is told to pause, because a slow peer must not fill the memory.
 """
+BACKLOG: Final = 1024
+"""Connections that wait to be accepted."""
+NEXT_ADDRESS_S: Final = 0.25
+"""How long one address of a name is tried before the next one is tried as well. Source: RFC 8305, section 5."""
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -92,18 +101,6 @@ class Network(Protocol):
 
     async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:
         """Open a connection, or raise Unreachable. ``receiver.connected`` is called before this returns."""
-
-
-def address_of(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """The parts of ``"host:port"`` (IPv6 in brackets). Raises ValueError, which says what is wrong."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 0 <= int(port) <= 65535:
-        raise ValueError(f"{address!r} is not an address; write host:port, for example 127.0.0.1:9876")
-    return host.strip("[]"), int(port)
 
 
 class _AsyncioLink(asyncio.Protocol):
@@ -222,12 +219,44 @@ def _named(sockname: object) -> str:
 class _AsyncioListener:
     __slots__ = ("_server", "address")
 
-    def __init__(self, server: asyncio.Server) -> None:
+    def __init__(self, server: asyncio.Server, host: str) -> None:
         self._server = server
-        self.address = _named(server.sockets[0].getsockname())
+        name = server.sockets[0].getsockname()
+        self.address = address_of(host, name[1]) if host in EVERYWHERE else _named(name)
 
     async def close(self) -> None:
         self._server.close()
+
+
+def _everywhere(host: str, port: int) -> socket.socket:
+    """A socket that accepts connections to every address of this machine, of both families where it has both."""
+    if socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=BACKLOG)
+        except OSError as error:
+            # The kernel has no IPv6: it was started so, or the container has it turned off.
+            if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL) or host != ANY:
+                raise
+    return socket.create_server((host, port), backlog=BACKLOG)
+
+
+async def _connected(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.socket:
+    """A connection to the first address of a host that answers. A name may have several, of which some are silent."""
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    places = list(dict.fromkeys((family, place) for family, _, _, _, place in found))
+    attempts = [partial(_connect_to, loop, family, place) for family, place in places]
+    return (await first_success(SystemClock(), attempts, NEXT_ADDRESS_S, drop=socket.socket.close))[1]
+
+
+async def _connect_to(loop: asyncio.AbstractEventLoop, family: int, place: tuple[Any, ...]) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, place)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 class TcpNetwork:
@@ -235,19 +264,27 @@ class TcpNetwork:
 
     async def listen(self, host: str, port: int, accept: Callable[[], Receiver], gate: Gate | None = None) -> Listener:
         loop = asyncio.get_running_loop()
+
+        def made() -> _AsyncioLink:
+            return _AsyncioLink(accept, gate)
+
         try:
-            server = await loop.create_server(lambda: _AsyncioLink(accept, gate), host, port, backlog=1024)
+            if host in EVERYWHERE:
+                server = await loop.create_server(made, sock=_everywhere(host, port), backlog=BACKLOG)
+            else:
+                server = await loop.create_server(made, host, port, backlog=BACKLOG)
         except OSError as error:
             raise Unreachable(
                 address_of(host, port), f"cannot listen there ({error.strerror or error}); is another server running?"
             ) from error
-        return _AsyncioListener(server)
+        return _AsyncioListener(server, host)
 
     async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
-                transport, link = await loop.create_connection(lambda: _AsyncioLink(lambda: receiver), host, port)
+                sock = await _connected(loop, host, port)
+                transport, link = await loop.create_connection(lambda: _AsyncioLink(lambda: receiver), sock=sock)
         except TimeoutError as error:
             raise Unreachable(address_of(host, port), f"no connection within {timeout_s:g} s") from error
         except OSError as error:

@@ -13,13 +13,14 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk, write_durably
+from gantrymq.runtime.guesses.directories import cache_directories
+from gantrymq.runtime.guesses.person import user_number
 
 VECTOR_ARGUMENT: Final = "--add-modules=jdk.incubator.vector"
 MINIMUM_JAVA: Final = 17
@@ -161,13 +162,12 @@ def _fingerprint(home: Path) -> str:
 def _cache_directory() -> Path:
     """A directory that belongs to this user: in the user's cache, or in the temporary directory if that is not
     writable."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    for directory in (base / "gantrymq", Path(tempfile.gettempdir()) / f"gantrymq-{os.getuid()}"):
+    for directory in cache_directories("gantrymq"):
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError:
             continue
         # A directory of another user must not decide what this process executes.
-        if directory.stat().st_uid == os.getuid() and os.access(directory, os.W_OK):
+        if directory.stat().st_uid == user_number() and os.access(directory, os.W_OK):
             return directory
     raise ConfigError("no directory to keep the Java starter in; set XDG_CACHE_HOME to a writable directory")

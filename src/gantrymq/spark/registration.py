@@ -10,12 +10,12 @@ import atexit
 import os
 import shutil
 import sys
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import gantrymq
+from gantrymq.runtime.guesses.directories import new_temporary_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +83,7 @@ def package_archive() -> Path:
     takes the same modules in pure Python.
     """
     root = Path(gantrymq.__file__).resolve().parent
-    directory = Path(tempfile.mkdtemp(prefix="gantrymq-package-"))
+    directory = new_temporary_directory("gantrymq-package-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     archive = directory / f"gantrymq-{gantrymq.__version__}.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:

@@ -7,13 +7,13 @@ JSON. The directory may be shared by all queries of a machine.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from gantrymq.errors import StoreError
 from gantrymq.runtime.disk import Disk, read_whole, write_durably
+from gantrymq.runtime.guesses.directories import state_directory
 
 DIRECTORY_VARIABLE: Final = "GANTRY_STATUS_DIR"
 """The environment variable with the directory; a session of ``spark_session`` writes there when it is set."""
@@ -48,9 +48,11 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def default_directory() -> str:
-    """Where ``gantry pipeline`` keeps the status of the queries of this user."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return os.environ.get(DIRECTORY_VARIABLE) or str(Path(base) / "gantrymq" / "queries")
+    """Where ``gantry pipeline`` keeps the status of the queries of this user. Raises ConfigError for a user without a
+    home directory."""
+    if given := os.environ.get(DIRECTORY_VARIABLE):
+        return given
+    return str(state_directory(f"set {DIRECTORY_VARIABLE}") / "gantrymq" / "queries")
 
 
 def is_alive(process: int) -> bool:

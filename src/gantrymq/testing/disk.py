@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from gantrymq.errors import DiskFull, StoreError, StoreLocked
 from gantrymq.runtime.disk import File, Lock, Syncable, Usage
-from gantrymq.runtime.memory import LEAST_CACHE_BYTES
+from gantrymq.runtime.guesses.memory import LEAST_CACHE_BYTES
 from gantrymq.testing.disk_content import SECTOR, Content, resize
 from gantrymq.testing.disk_failures import Failures
 

@@ -18,7 +18,8 @@ from gantrymq.errors import Unreachable
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import decode_command
 from gantrymq.protocol.frame import Frame, FrameSplitter, join_frame
-from gantrymq.runtime.network import Gate, Link, Listener, Receiver, address_of
+from gantrymq.runtime.addresses import address_of
+from gantrymq.runtime.network import Gate, Link, Listener, Receiver
 from gantrymq.testing.node import Node
 
 FIRST_FREE_PORT = 40000

@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gantrymq.broker.http.messages import Answer, Refused, Request, answer, parse_target
-from gantrymq.broker.http.server import HttpServer, Limits, is_local_name, is_loopback
+from gantrymq.broker.http.server import HttpServer, Limits, is_local_name
 from gantrymq.demo.ports import free_port
 from gantrymq.errors import StoreUnavailable
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers.tools import ExplainTransaction
+from gantrymq.runtime.addresses import is_loopback
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.limits import values
 from gantrymq.runtime.limits.refusals import Reason

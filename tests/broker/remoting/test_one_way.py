@@ -13,7 +13,7 @@ from gantrymq.protocol.connection import Connection
 from gantrymq.protocol.headers.pop import Notification
 from gantrymq.protocol.headers.tools import ExplainTransaction, GetConsumerStatus
 from gantrymq.protocol.headers.topics import CreateTopic, TopicOnly
-from gantrymq.runtime.network import split_address
+from gantrymq.runtime.addresses import split_address
 from tests.broker.remoting.test_pop import pop_header
 from tests.support.brokers import INLINE_SUBSCRIPTION, SUSPEND, Cluster, on_broker, pull_header, until
 

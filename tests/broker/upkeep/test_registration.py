@@ -50,8 +50,9 @@ async def known(address: str) -> str | None:
 
 def next_round(broker: Broker) -> None:
     """As if ``registerNameServerPeriod`` were over."""
-    broker.registration._next_round = 0.0
-    broker.registration._wake.set()
+    for turn in broker.registration._turns.values():
+        turn.next_round = 0.0
+        turn.wake.set()
 
 
 class Replacing(RouteTable):

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.network import Gate, Link, Listener, TcpNetwork, split_address
+from gantrymq.runtime.network import Gate, Link, Listener, TcpNetwork
 from gantrymq.runtime.tls.certificates import ServerCertificates, client_context
 from gantrymq.runtime.tls.network import TlsNetwork
 from gantrymq.runtime.tls.settings import ClientTls, ServerTls, TlsMode

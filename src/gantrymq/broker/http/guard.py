@@ -7,11 +7,11 @@ from http import HTTPStatus
 from math import ceil
 from typing import Final
 
-from gantrymq.access.addresses import host_of
 from gantrymq.access.guard import Denied, Guard, TooManyGuesses, Unknown, basic_credentials
 from gantrymq.access.values import Action, Kind, Need, User
 from gantrymq.broker.http.messages import Answer, Refused, Request
 from gantrymq.broker.http.server import Handler
+from gantrymq.runtime.addresses import host_of
 
 OPEN_PATHS: Final = frozenset({("health",)})
 """What a load balancer asks; it says nothing about messages."""

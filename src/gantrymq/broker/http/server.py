@@ -7,7 +7,6 @@ next request is read. A client that sends too slowly, too much or something inva
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ import h11
 
 from gantrymq.broker.http.messages import Answer, Refused, Request, parse_target, problem
 from gantrymq.errors import GantryError
+from gantrymq.runtime.addresses import host_without_port, is_loopback, numeric
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.connections import client_of
@@ -303,23 +303,10 @@ class _Connection:
             self._refuse(Refused(HTTPStatus.REQUEST_TIMEOUT, "the request did not come to its end in time"))
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def is_local_name(host: str) -> bool:
     """Whether the value of a Host header is a numeric address or ``localhost``, with or without a port."""
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-    name = name or host
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return name.lower() == "localhost"
-    return True
+    name = host_without_port(host)
+    return numeric(name) is not None or name.lower() == "localhost"
 
 
 def _size(piece: Any) -> int:

@@ -13,6 +13,8 @@ from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.several import Several
+from gantrymq.runtime.clock import Clock
 
 log = logging.getLogger("gantrymq.broker")
 
@@ -20,21 +22,21 @@ ROUTE_TIMEOUT_MS: Final = 2_000
 
 
 class NameServerRoutes:
-    """A ``RouteSource`` that asks one name server after the other."""
+    """A ``RouteSource`` that asks the name servers; a silent one costs little, see ``Several``."""
 
-    def __init__(self, config: LiveConfig, client: RemotingClient) -> None:
-        self._config = config
-        self._client = client
+    def __init__(self, config: LiveConfig, client: RemotingClient, clock: Clock) -> None:
+        self._several = Several(client, clock, config.network.name_servers)
 
     async def readable_queues(self, topic: str) -> list[MessageQueue] | None:
         """Queues that can be read; None when no name server could be asked."""
-        for name_server in self._config.network.name_servers:
-            try:
-                answer = await self._client.call(
-                    name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic=topic), timeout_ms=ROUTE_TIMEOUT_MS
-                )
-                if answer.code == ResponseCode.SUCCESS:
-                    return readable_queues(topic, TopicRoute.decode(answer.body))
-            except GantryError as error:
-                log.warning("name server %s does not give the route of %s: %s", name_server, topic, error)
+        if not self._several.addresses:
+            return None
+        try:
+            answer = await self._several.ask(
+                RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic=topic), timeout_ms=ROUTE_TIMEOUT_MS
+            )
+            if answer.code == ResponseCode.SUCCESS:
+                return readable_queues(topic, TopicRoute.decode(answer.body))
+        except GantryError as error:
+            log.warning("no name server gives the route of %s: %s", topic, error)
         return None

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 from zlib import crc32
 
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.errors import GantryError, RemoteProtocolError, RequestRejected
+from gantrymq.errors import GantryError, RemoteProtocolError, RequestRejected, TimedOut
 from gantrymq.protocol.bodies.register import RegisterBrokerBody
 from gantrymq.protocol.bodies.route import ClusterInfo
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.nameserver import RegisterBroker, UnregisterBroker
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.runtime.clock import Clock, Timer
-from gantrymq.runtime.network import split_address
+from gantrymq.runtime.addresses import address_of, split_address
+from gantrymq.runtime.clock import Clock, Timer, time_limit
 from gantrymq.runtime.tasks import TaskGroupOwner
 
 log = logging.getLogger("gantrymq.broker")
@@ -31,6 +31,9 @@ TICK_SECONDS: Final = 1.0
 """How often a lost connection to a name server is noticed; it has forgotten us by then."""
 ANNOUNCE_WAIT_SECONDS: Final = 2.0
 """How long an answer waits until the name servers know about a new topic; clients wait 3 s or more for it."""
+START_GRACE_SECONDS: Final = 1.0
+"""How much longer than for the first name server the start waits for the others. A silent one must not keep a broker
+from being ready."""
 GOODBYE_TIMEOUT_MS: Final = 1_000
 REFUSED_RETRY_SECONDS: Final = 2.0
 """Pause between two tries at a name server that refuses this broker: the other one may be about to stop."""
@@ -39,19 +42,37 @@ REFUSED_LOG_SECONDS: Final = 60.0
 _CRC_MASK: Final = 0x7FFFFFFF
 
 
-class _Once:
-    """A callback that has an effect only once."""
+class _Waiting:
+    """Somebody who waits until the name servers know the current topics. ``done`` is called once."""
 
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call: Callable[[], None] | None = call
+    def __init__(self, done: Callable[[], None], name_servers: Iterable[str]) -> None:
+        self._done: Callable[[], None] | None = done
+        self._untold = set(name_servers)
         self.timer: Timer | None = None
 
-    def __call__(self) -> None:
-        call, self._call = self._call, None
+    def told(self, name_server: str) -> None:
+        """This name server knows, or cannot be reached."""
+        self._untold.discard(name_server)
+        if not self._untold:
+            self.end()
+
+    def end(self) -> None:
+        done, self._done = self._done, None
         if self.timer is not None:
             self.timer.cancel()
-        if call is not None:
-            call()
+        if done is not None:
+            done()
+
+
+class _Turn:
+    """What one name server is to be told, and when. Each has a task of its own: a silent one delays no other."""
+
+    def __init__(self) -> None:
+        self.wake = asyncio.Event()
+        self.pending = True
+        """Whether the topics changed since it was told."""
+        self.waiting: list[_Waiting] = []
+        self.next_round = self.next_retry = 0.0
 
 
 class Registration:
@@ -64,29 +85,37 @@ class Registration:
         self._clock = clock
         self._address = address
         host, port = split_address(address)
-        self._ha_address = f"{host}:{port + 1}"
+        self._ha_address = address_of(host, port + 1)
         self._tasks = TaskGroupOwner("registration")
-        self._wake = asyncio.Event()
-        self._pending = True
-        self._waiting: list[Callable[[], None]] = []
+        self._turns = {name_server: _Turn() for name_server in config.network.name_servers}
         self._failing: set[str] = set()
         self._refused: dict[str, str] = {}
         self._refused_logged: dict[str, float] = {}
-        self._next_round = self._next_retry = 0.0
-        self._round_ended = asyncio.Event()
+        self._tried: set[str] = set()
+        """The name servers that have answered once, or could not be reached."""
+        self._first_tried = asyncio.Event()
+        self._all_tried = asyncio.Event()
 
     async def start(self) -> None:
         """Register; returns once every name server has answered, or cannot be reached (see ``unregistered``).
 
-        A slow name server is waited for, ``registerBrokerTimeoutMills`` at most: who is told that this broker is ready
-        will look for its route. The broker serves meanwhile.
+        A slow name server is waited for, because who is told that this broker is ready will look for its route. It is
+        waited for START_GRACE_SECONDS longer than for the first one, and ``registerBrokerTimeoutMills`` at most. The
+        broker serves meanwhile.
         """
-        if not self._config.network.name_servers:
+        if not self._turns:
             log.warning("no name server is configured (namesrvAddr); only clients that know %s find it", self._address)
             return
         self._topics.changed.append(lambda _: self._announce())
-        self._tasks.start("announce", self._run())
-        await self._round_ended.wait()
+        for name_server, turn in self._turns.items():
+            self._tasks.start(f"announce to {name_server}", self._run(name_server, turn))
+        await self._first_tried.wait()
+        try:
+            async with time_limit(self._clock, START_GRACE_SECONDS):
+                await self._all_tried.wait()
+        except TimeoutError:
+            for name_server in self._turns.keys() - self._tried:
+                self._failed(name_server, f"it gave no answer for {START_GRACE_SECONDS:g} s")
 
     @property
     def unregistered(self) -> list[str]:
@@ -119,51 +148,53 @@ class Registration:
 
     def when_announced(self, done: Callable[[], None]) -> None:
         """Call ``done`` once the name servers know the topics as they are now, or could not be told within
-        ANNOUNCE_WAIT_SECONDS.
+        ANNOUNCE_WAIT_SECONDS. Name servers that did not answer before are waited for only when there are no others.
         """
-        if not self._config.network.name_servers:
+        if not self._turns:
             done()
             return
-        waiting = _Once(done)
-        self._waiting.append(waiting)
-        waiting.timer = self._clock.call_later(ANNOUNCE_WAIT_SECONDS, waiting)
+        asked = (self._turns.keys() - self._failing) or self._turns.keys()
+        waiting = _Waiting(done, asked)
+        for name_server in asked:
+            self._turns[name_server].waiting.append(waiting)
+        waiting.timer = self._clock.call_later(ANNOUNCE_WAIT_SECONDS, waiting.end)
         self._announce()
 
     def _announce(self) -> None:
-        self._pending = True
-        self._wake.set()
+        for turn in self._turns.values():
+            turn.pending = True
+            turn.wake.set()
 
-    async def _run(self) -> None:
+    async def _run(self, name_server: str, turn: _Turn) -> None:
         while True:
-            everybody, waiting = self._pending, self._waiting
-            due = self._due()
-            if everybody:
-                self._pending, self._waiting = False, []
-            if due:
-                await asyncio.gather(*(self._register(name_server, look=look) for name_server, look in due.items()))
-                self._round_ended.set()
-            if everybody:
-                for done in waiting:
-                    done()
-            timer = self._clock.call_later(TICK_SECONDS, self._wake.set)
-            await self._wake.wait()
-            self._wake.clear()
+            look = self._look(name_server, turn)
+            if look is not None:
+                turn.pending, waiting, turn.waiting = False, turn.waiting, []
+                await self._register(name_server, look=look)
+                self._was_tried(name_server)
+                for one in waiting:
+                    one.told(name_server)
+            timer = self._clock.call_later(TICK_SECONDS, turn.wake.set)
+            await turn.wake.wait()
+            turn.wake.clear()
             timer.cancel()
 
-    def _due(self) -> dict[str, bool]:
-        """The name servers to register with now, and whether to look there first who has our name."""
+    def _look(self, name_server: str, turn: _Turn) -> bool | None:
+        """Whether to look first who has our name there; None: there is nothing to tell it now."""
         now = self._clock.monotonic()
-        round_due, retry_due = now >= self._next_round, now >= self._next_retry
+        round_due, retry_due = now >= turn.next_round, now >= turn.next_retry
         if round_due:
-            self._next_round = now + self._config.network.register_period_seconds
+            turn.next_round = now + self._config.network.register_period_seconds
         if retry_due:
-            self._next_retry = now + REFUSED_RETRY_SECONDS
-        due: dict[str, bool] = {}
-        for name_server in self._config.network.name_servers:
-            look = round_due or self._client.ready(name_server) is None
-            if look or self._pending or (retry_due and name_server in self._refused):
-                due[name_server] = look
-        return due
+            turn.next_retry = now + REFUSED_RETRY_SECONDS
+        look = round_due or self._client.ready(name_server) is None
+        return look if look or turn.pending or (retry_due and name_server in self._refused) else None
+
+    def _was_tried(self, name_server: str) -> None:
+        self._tried.add(name_server)
+        self._first_tried.set()
+        if len(self._tried) == len(self._turns):
+            self._all_tried.set()
 
     async def _register(self, name_server: str, *, look: bool) -> None:
         timeout_ms = self._config.network.register_broker_timeout_mills
@@ -174,13 +205,10 @@ class Registration:
             self._was_refused(name_server, error.remark or str(error))
             return
         except GantryError as error:
-            self._refused.pop(name_server, None)
-            if name_server not in self._failing:
-                self._failing.add(name_server)
-                log.warning(
-                    "not registered with name server %s, clients cannot find this broker there: %s. "
-                    "Is a name server running at that address? Trying again every second", name_server, error,
-                )  # fmt: skip
+            if isinstance(error, TimedOut):
+                # Its machine may be gone without a word, and its name may belong to another one by now.
+                self._client.disconnect(name_server)
+            self._failed(name_server, str(error))
             return
         self._refused.pop(name_server, None)
         self._refused_logged.pop(name_server, None)
@@ -193,6 +221,15 @@ class Registration:
                 "name server %s had %s as broker %s with id %d until now, and has this one at %s since. If a broker is "
                 "alive there, the two replace each other: give one of them another brokerName or brokerId",
                 name_server, namesake, identity.broker_name, identity.broker_id, self._address,
+            )  # fmt: skip
+
+    def _failed(self, name_server: str, reason: str) -> None:
+        self._refused.pop(name_server, None)
+        if name_server not in self._failing:
+            self._failing.add(name_server)
+            log.warning(
+                "not registered with name server %s, clients cannot find this broker there: %s. "
+                "Is a name server running at that address? Trying again every second", name_server, reason,
             )  # fmt: skip
 
     def _was_refused(self, name_server: str, reason: str) -> None:

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.cli.serving.network import server_network
-from gantrymq.cli.serving.running import Started, run
-from gantrymq.cli.serving.settings import check_name_server, own_address, settings_of
+from gantrymq.cli.serving.running import Started, run, say
+from gantrymq.cli.serving.settings import check_name_server, numeric_ip, settings_of
+from gantrymq.runtime.addresses import LOOPBACK
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
+from gantrymq.runtime.guesses.directories import home_directory
+from gantrymq.runtime.guesses.own_address import own_address
 from gantrymq.runtime.network import Network
 from gantrymq.runtime.rng import SystemRng
 
@@ -38,9 +41,16 @@ def broker(
     """Run a broker until a signal comes."""
 
     def program() -> Started:
-        base = BrokerConfig.of(broker_ip1=own_address(), namesrv_addr=os.environ.get("NAMESRV_ADDR", ""))
+        base = BrokerConfig.of(broker_ip1=own_address() or LOOPBACK, namesrv_addr=os.environ.get("NAMESRV_ADDR", ""))
         settings = settings_of(
-            config, store, listen_port, flush, broker_name, http_port, default_store=Path.home() / "store", base=base
+            config,
+            store,
+            listen_port,
+            flush,
+            broker_name,
+            http_port,
+            base=base,
+            default_store=lambda: home_directory("give --store, or storePathRootDir in the settings") / "store",
         )
         settings = settings.replaced(
             broker_ip1=host or settings.network.broker_ip1,
@@ -49,6 +59,11 @@ def broker(
         )
         for name_server in settings.network.name_servers:
             check_name_server(name_server)
+        if settings.network.broker_ip1 == LOOPBACK and own_address() is None:
+            say(
+                "warning: this machine has no address but its loopback, so only programs on it can reach this broker; "
+                "if others shall, give --host"
+            )
         return running_broker(settings, config, server_network(tls_config))
 
     run("broker", program, log_level)
@@ -61,7 +76,10 @@ async def running_broker(
     """``file``: the broker.conf, which keeps what tools change meanwhile. ``access``: users that are open already."""
     disk = OsDisk()
     path = str(file.resolve()) if file is not None else ""
-    running = Broker(config, network, SystemClock(), SystemRng(), disk, config_file=path, access=access)
+    running = Broker(
+        config, network, SystemClock(), SystemRng(), disk, config_file=path, access=access,
+        own_ip=numeric_ip(config.network.broker_ip1),
+    )  # fmt: skip
     try:
         address = await running.start()
         running.loop_watch.start()

@@ -6,22 +6,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from gantrymq.cli.serving.nameserver_http import LOOPBACK, metrics_endpoint
+from gantrymq.cli.serving.nameserver_http import metrics_endpoint
 from gantrymq.cli.serving.network import server_network
 from gantrymq.cli.serving.running import Started, run, say
 from gantrymq.errors import ConfigError
 from gantrymq.nameserver.config import NameServerConfig, from_properties
 from gantrymq.nameserver.nameserver import NameServer
+from gantrymq.runtime.addresses import LOOPBACK
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import Network
 
 if TYPE_CHECKING:
     from gantrymq.access.opening import Access
-
-ANY_ADDRESS: Final = "0.0.0.0"  # nosec B104 # RocketMQ's default
 
 
 def nameserver(
@@ -58,7 +57,7 @@ def _settings_of(file: Path | None, listen_port: int | None, host: str | None, k
 
 def _read_config(path: Path) -> NameServerConfig:
     try:
-        text = path.read_text()
+        text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
     settings, unknown = from_properties(text, NameServerConfig())

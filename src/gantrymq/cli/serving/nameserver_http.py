@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gantrymq.nameserver.metrics import common_labels
 from gantrymq.nameserver.nameserver import NameServer
@@ -15,8 +15,6 @@ from gantrymq.runtime.stepwise import gathered
 
 if TYPE_CHECKING:
     from gantrymq.broker.http.messages import Answer, Request
-
-LOOPBACK: Final = "127.0.0.1"
 
 
 @asynccontextmanager

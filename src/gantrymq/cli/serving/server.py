@@ -11,13 +11,14 @@ from gantrymq.broker.config import BrokerConfig
 from gantrymq.cli.serving import supervise
 from gantrymq.cli.serving.access import access_of_name_server, check_inner_account, users_of
 from gantrymq.cli.serving.broker import running_broker
-from gantrymq.cli.serving.nameserver import ANY_ADDRESS, running_name_server
+from gantrymq.cli.serving.nameserver import running_name_server
 from gantrymq.cli.serving.network import server_network
 from gantrymq.cli.serving.running import Started, run, say
-from gantrymq.cli.serving.settings import LOOPBACK, check_single, name_server_port_of, settings_of
+from gantrymq.cli.serving.settings import check_single, name_server_port_of, numeric_ip, settings_of
 from gantrymq.nameserver.config import NameServerConfig
+from gantrymq.runtime.addresses import ANY, EVERYWHERE, LOOPBACK, LOOPBACK_V6, address_of, is_loopback, split_address
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.runtime.network import Network, split_address
+from gantrymq.runtime.network import Network
 
 
 def server(
@@ -38,12 +39,12 @@ def server(
 
     def program() -> Started:
         settings = settings_of(
-            config, store, listen_port, flush, broker_name, http_port, default_store=Path("gantry-store"),
+            config, store, listen_port, flush, broker_name, http_port, default_store=lambda: Path("gantry-store"),
             base=BrokerConfig(),
         )  # fmt: skip
         address = host or settings.network.broker_ip1
-        local = address == LOOPBACK
-        listen = LOOPBACK if local and settings.network.bind_address == ANY_ADDRESS else settings.network.bind_address
+        local = is_loopback(address) and settings.network.bind_address == ANY
+        listen = numeric_ip(address) if local else settings.network.bind_address
         settings = settings.replaced(broker_ip1=address, bind_address=listen)
         port = name_server_port_of(name_server_port, settings)
         network = server_network(tls_config, own_name_server=True)
@@ -69,6 +70,13 @@ def server(
     run("server", program, log_level)
 
 
+def _known_here(listen_host: str) -> str:
+    """Where the brokers of this machine find the name server."""
+    if listen_host not in EVERYWHERE:
+        return listen_host
+    return LOOPBACK if listen_host == ANY else LOOPBACK_V6
+
+
 @asynccontextmanager
 async def _server(
     config: BrokerConfig, name_server: NameServerConfig, http_port: int, file: Path | None, network: Network
@@ -78,8 +86,8 @@ async def _server(
         http = (LOOPBACK, http_port)
         where = await stack.enter_async_context(running_name_server(name_server, network, http, access))
         port = split_address(where.removeprefix("name server ").partition(",")[0])[1]
-        known_as = LOOPBACK if name_server.listen_host == ANY_ADDRESS else name_server.listen_host
-        config = config.replaced(namesrv_addr=f"{known_as}:{port}")
+        known_as = _known_here(name_server.listen_host)
+        config = config.replaced(namesrv_addr=address_of(known_as, port))
         broker_where = await stack.enter_async_context(running_broker(config, file, network, access))
         yield f"{where}, {broker_where}"
 
@@ -91,8 +99,8 @@ async def _servers(
     async with AsyncExitStack() as stack:
         where = await stack.enter_async_context(running_name_server(name_server, network, (LOOPBACK, http_port)))
         port = split_address(where.removeprefix("name server ").partition(",")[0])[1]
-        known_as = LOOPBACK if name_server.listen_host == ANY_ADDRESS else name_server.listen_host
-        commands = [supervise.command_of(plan, f"{known_as}:{port}", options) for plan in plans]
+        known_as = _known_here(name_server.listen_host)
+        commands = [supervise.command_of(plan, address_of(known_as, port), options) for plan in plans]
         children = [
             supervise.Child(plan, command, SystemClock(), say) for plan, command in zip(plans, commands, strict=True)
         ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,9 +10,10 @@ from gantrymq.broker.config import BrokerConfig, from_properties
 from gantrymq.cli.serving.running import say
 from gantrymq.errors import ConfigError
 from gantrymq.nameserver.config import DEFAULT_PORT
-from gantrymq.runtime.network import split_address
+from gantrymq.runtime.addresses import LOOPBACK, split_address
+from gantrymq.runtime.guesses.directories import expanded
+from gantrymq.runtime.guesses.own_address import numeric_address, own_address
 
-LOOPBACK: Final = "127.0.0.1"
 OTHERS_READ: Final = 0o044
 """The bits of a mode that let others read a file."""
 
@@ -26,7 +26,7 @@ def settings_of(
     broker_name: str | None,
     http_port: int | None,
     *,
-    default_store: Path,
+    default_store: Callable[[], Path],
     base: BrokerConfig,
 ) -> BrokerConfig:
     """``base``, overridden by the file, overridden by the command line."""
@@ -35,11 +35,15 @@ def settings_of(
     if store is not None:
         given["store_path_root_dir"] = str(store.resolve())
     elif not settings.store.store_path_root_dir:
-        given["store_path_root_dir"] = str(default_store.resolve())
+        given["store_path_root_dir"] = str(default_store().resolve())
     else:
-        given["store_path_root_dir"] = str(Path(settings.store.store_path_root_dir).expanduser().resolve())
+        given["store_path_root_dir"] = str(
+            expanded(Path(settings.store.store_path_root_dir), "storePathRootDir").resolve()
+        )
     if settings.store.store_path_commit_log:
-        given["store_path_commit_log"] = str(Path(settings.store.store_path_commit_log).expanduser().resolve())
+        given["store_path_commit_log"] = str(
+            expanded(Path(settings.store.store_path_commit_log), "storePathCommitLog").resolve()
+        )
     if listen_port is not None:
         given["listen_port"] = listen_port
     if flush is not None:
@@ -55,7 +59,7 @@ def settings_of(
 
 def _read_config(path: Path, base: BrokerConfig) -> BrokerConfig:
     try:
-        text = path.read_text()
+        text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
     settings, unknown = from_properties(text, base)
@@ -83,12 +87,9 @@ def _split(address: str) -> tuple[str, int]:
 
 
 def check_name_server(address: str) -> None:
-    """Refuse a name that cannot be resolved: it is a mistake, whereas a name server that is down may come back."""
-    host, port = _split(address)
-    try:
-        socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise ConfigError(f"the name server {address} is unknown: {error.strerror}; check --namesrv-addr") from error
+    """Refuse what is not an address. A name that cannot be resolved is no reason to refuse: the name server of a
+    container gets its name when it starts, which may be after this broker. The registration warns and tries again."""
+    _split(address)
 
 
 def check_single(store: Path) -> None:
@@ -99,9 +100,17 @@ def check_single(store: Path) -> None:
         )
 
 
-def own_address() -> str:
-    """The address by which other machines most likely reach this one. Finding it sends nothing."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
-        probe.connect(("192.0.2.1", 9))
-        return str(probe.getsockname()[0])
-    return LOOPBACK
+def numeric_ip(known_as: str) -> str:
+    """The IP address for records and message ids, where clients are given ``known_as``: an address or a name.
+
+    A name that has no address yet must not keep a broker from starting: in Kubernetes a name gets its address only when
+    the program behind it is ready.
+    """
+    found = numeric_address(known_as)
+    if found is None:
+        found = own_address() or LOOPBACK
+        say(
+            f"warning: brokerIP1 is {known_as}, and this name has no address here yet. Clients are given the name, and "
+            f"message ids contain {found}; if clients cannot connect, correct brokerIP1"
+        )
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -12,7 +11,8 @@ from typing import Any, Final
 
 from gantrymq.client.config import ClientConfig
 from gantrymq.client.connection.doors import Doors as Doors
-from gantrymq.client.connection.routes import NameServers, Routes
+from gantrymq.client.connection.name_servers import NameServers
+from gantrymq.client.connection.routes import Routes
 from gantrymq.client.connection.secure import account_of, network_of
 from gantrymq.errors import Closed, ConfigError, GantryError, RequestRejected, TimedOut, Unreachable, UsedAfterFork
 from gantrymq.message.given import shown
@@ -21,8 +21,8 @@ from gantrymq.protocol.command import Command, Header, encode_request, encode_re
 from gantrymq.protocol.message_ids import UniqueIds
 from gantrymq.remoting.channel import ClientChannel
 from gantrymq.remoting.client import RemotingClient
+from gantrymq.runtime.addresses import LOOPBACK, host_of, numeric
 from gantrymq.runtime.clock import Clock
-from gantrymq.runtime.network import split_address
 from gantrymq.runtime.tasks import SharedWork, TaskGroupOwner
 
 log = logging.getLogger("gantrymq.client")
@@ -71,7 +71,7 @@ class Endpoint:
             network_of(config, doors), doors.clock, doors.rng, requests=pushes, lost=self._lost,
             account=account_of(config),
         )  # fmt: skip
-        self.name_servers = NameServers(self.remoting, config.name_servers, config.call_timeout_ms)
+        self.name_servers = NameServers(self.remoting, doors.clock, config.name_servers, config.call_timeout_ms)
         self.routes = Routes(self.name_servers)
         self.tasks = TaskGroupOwner(owner)
         self.client_id = ""
@@ -156,7 +156,7 @@ class Endpoint:
         return self.remoting.connected_addresses()
 
     def _name(self, channel: ClientChannel) -> None:
-        host = split_address(channel.local)[0] if channel.local else "127.0.0.1"
+        host = host_of(channel.local) if channel.local else LOOPBACK
         self.client_id = f"{host}@{self.config.instance_name or f'{self._pid}#{self._token}'}"
 
     # Calls to brokers.
@@ -291,7 +291,5 @@ async def every(clock: Clock, interval_ms: int, work: Callable[[], Awaitable[Non
 
 
 def _packed(local: str) -> bytes:
-    try:
-        return ipaddress.ip_address(split_address(local)[0]).packed
-    except ValueError:
-        return b"\x7f\x00\x00\x01"
+    address = numeric(host_of(local))
+    return b"\x7f\x00\x00\x01" if address is None else address.packed

@@ -7,49 +7,20 @@ Source: MQClientInstance.updateTopicRouteInfoFromNameServer; docs/protocol.md#se
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
-from typing import Final
 
+from gantrymq.client.connection.name_servers import NameServers
 from gantrymq.errors import GantryError, RequestRejected, RouteNotFound, Unreachable
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.route import MASTER_ID, TopicRoute
 from gantrymq.protocol.bodies.topics import PERM_READ, PERM_WRITE
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.command import Command, Header
 from gantrymq.protocol.headers.nameserver import GetRoute
-from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.tasks import SharedWork
 
 log = logging.getLogger("gantrymq.client")
-
-_ADVICE: Final = "start one there with `gantry server`, or correct name_servers"
-
-
-class NameServers:
-    """The name servers of a client. The first one that answers is asked until it fails."""
-
-    def __init__(self, remoting: RemotingClient, addresses: Sequence[str], timeout_ms: int) -> None:
-        self._remoting = remoting
-        self._addresses = list(addresses)
-        self._timeout_ms = timeout_ms
-
-    async def ask(self, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
-        """The answer, whatever its code. When no name server answers, raises Unreachable, which says what to do."""
-        last: GantryError | None = None
-        for address in list(self._addresses):  # a copy: other questions that fail at the same time reorder the list
-            try:
-                return await self._remoting.call(address, code, header, body, timeout_ms=self._timeout_ms)
-            except GantryError as error:
-                if not error.retryable:
-                    raise
-                last = error
-                if self._addresses[0] == address:
-                    self._addresses.append(self._addresses.pop(0))
-        places = ", ".join(sorted(self._addresses))
-        reason = last.reason if isinstance(last, Unreachable) else "it does not answer"
-        raise Unreachable(places, f"no name server answers there ({reason}); {_ADVICE}") from last
 
 
 def publish_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
@@ -22,6 +23,7 @@ from gantrymq.protocol.command import encode_request
 from gantrymq.protocol.headers.consumer import QueryConsumerOffset, UpdateConsumerOffset
 from gantrymq.protocol.headers.pull import OffsetAnswer
 from gantrymq.runtime.disk import Disk, read_whole, write_durably
+from gantrymq.runtime.guesses.directories import expanded
 
 log = logging.getLogger("gantrymq.client")
 
@@ -130,7 +132,7 @@ class FileProgress:
 
     def __init__(self, disk: Disk, directory: str, client_id: str, group: str) -> None:
         self._disk = disk
-        self._path = os.path.join(os.path.expanduser(directory), client_id, group, FILE_NAME)
+        self._path = os.path.join(str(expanded(Path(directory), "offset_dir")), client_id, group, FILE_NAME)
         self._offsets: dict[MessageQueue, QueueOffset] | None = None
         self._changed = False
 

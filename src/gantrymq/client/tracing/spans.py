@@ -43,7 +43,7 @@ from gantrymq.client.tracing import attributes as names
 from gantrymq.client.tracing.watch import Act, Check, LocalTransaction, Watch
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.runtime.network import split_address
+from gantrymq.runtime.addresses import split_address
 
 INSTRUMENTATION: Final = "gantrymq"
 SETTLED: Final = {

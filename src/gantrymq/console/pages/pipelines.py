@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gantrymq.console.parts import console_of, page
+from gantrymq.console.settings import ConsoleSettings
+from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.status import RUNNING, StatusFiles, default_directory, is_alive
 
@@ -52,14 +54,22 @@ class Comparison:
     """Place, kind, some order ids, and how many there are."""
 
 
+def _directory(settings: ConsoleSettings) -> str:
+    """Where the status files are; empty for a user without a home directory who did not say it."""
+    try:
+        return settings.status_dir or default_directory()
+    except ConfigError:
+        return ""
+
+
 async def show(request: Request) -> Response:
     """Both lists."""
     console = console_of(request)
     settings = console.settings
-    directory = settings.status_dir or default_directory()
+    directory = _directory(settings)
     queries = [
         (one, "gone" if one.state == RUNNING and not is_alive(one.process) else one.state)
-        for one in StatusFiles(directory, OsDisk()).read()
+        for one in (StatusFiles(directory, OsDisk()).read() if directory else ())
     ]
     return page(
         request, "pipelines.html", queries=queries, directory=directory, now_ms=console.clock.wall_ms(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gantrymq.runtime.addresses import host_of, numeric
 from gantrymq.runtime.limits.refusals import Reason, Refusals
 from gantrymq.runtime.limits.values import Limits
 
@@ -16,17 +17,14 @@ def client_of(peer: str) -> str:
 
     Whoever has one address of IPv6 usually has its whole network of 2^64. Those of one link belong to many machines.
     """
-    host = peer.rpartition(":")[0]
-    if not host.startswith("["):
-        return host
-    from ipaddress import IPv6Address, IPv6Network  # a millisecond of a start, for what many servers never see
-
-    try:
-        address = IPv6Address(host[1:-1])
-    except ValueError:
+    host = host_of(peer)
+    address = numeric(host) if ":" in host else None
+    if address is None:
         return host
     if address.is_link_local or address.is_loopback:
         return host
+    from ipaddress import IPv6Network
+
     return str(IPv6Network((int(address) >> HOST_BITS << HOST_BITS, 128 - HOST_BITS)))
 
 

@@ -73,7 +73,7 @@ clients are always verified; Python chooses versions and ciphers."""
 def read_tls_file(path: Path) -> TlsFile:
     """Raises ConfigError, which names the file and the key, when it cannot be used."""
     try:
-        text = path.read_text()
+        text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the TLS settings in {path}: {error}") from error
     return tls_file_of(parse_properties(text), str(path))

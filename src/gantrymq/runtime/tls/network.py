@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import Unreachable
+from gantrymq.runtime.addresses import address_of
 from gantrymq.runtime.clock import Clock, Timer, time_limit
-from gantrymq.runtime.network import Gate, Link, Listener, Network, Receiver, address_of
+from gantrymq.runtime.network import Gate, Link, Listener, Network, Receiver
 from gantrymq.runtime.tls.certificates import ServerCertificates
 from gantrymq.runtime.tls.link import TlsLink
 from gantrymq.runtime.tls.settings import TlsMode

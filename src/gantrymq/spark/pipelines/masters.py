@@ -10,6 +10,7 @@ import socket
 from typing import Final
 
 from gantrymq.errors import ConfigError, Unreachable
+from gantrymq.runtime.addresses import address_of, split_address
 
 CONNECT_TIMEOUT_S: Final = 5.0
 STANDALONE, CONNECT = "spark://", "sc://"
@@ -37,7 +38,7 @@ def check_answers(kind: str, master: str) -> None:
             socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
             return
         except OSError as error:
-            refused = Unreachable(f"{host}:{port}", f"{error.strerror or error}; start {SERVERS[kind]} there")
+            refused = Unreachable(address_of(host, port), f"{error.strerror or error}; start {SERVERS[kind]} there")
     if refused is not None:
         raise refused
 
@@ -47,10 +48,13 @@ def addresses(kind: str, master: str) -> list[tuple[str, int]]:
     servers = re.split(r"[/;?]", master.removeprefix(kind), maxsplit=1)[0]
     found = []
     for server in servers.split(","):
-        host, colon, port = server.rpartition(":")
-        if (not colon or server.endswith("]")) and (default := DEFAULT_PORTS[kind]) is not None:
-            host, port = server, str(default)
-        if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        default = DEFAULT_PORTS[kind]
+        without_port = ":" not in server or server.endswith("]")
+        try:
+            host, port = split_address(address_of(server, default) if without_port and default is not None else server)
+        except ValueError:
+            host, port = "", 0
+        if not port:
             raise ConfigError(f"the master is {master!r}; write it as {EXAMPLES[kind]}")
-        found.append((host.strip("[]"), int(port)))
+        found.append((host, port))
     return found

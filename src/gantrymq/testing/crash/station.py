@@ -13,7 +13,8 @@ from gantrymq.errors import Unreachable
 from gantrymq.protocol.command import Command, Header, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.remoting.session import Session
-from gantrymq.runtime.network import Gate, Link, Listener, Receiver, address_of
+from gantrymq.runtime.addresses import address_of
+from gantrymq.runtime.network import Gate, Link, Listener, Receiver
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.testing.disk import SimDisk
 from gantrymq.testing.loop import VirtualLoop

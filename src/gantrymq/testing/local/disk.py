@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from gantrymq.errors import StoreLocked
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Syncable, Usage
-from gantrymq.runtime.memory import LEAST_CACHE_BYTES
+from gantrymq.runtime.guesses.memory import LEAST_CACHE_BYTES
 
 TOTAL_BYTES = 1 << 40
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from gantrymq.access.addresses import host_of
 from gantrymq.access.guard import Denied
 from gantrymq.access.values import Action, Need, User, group_need, send_need, topic_need
 from gantrymq.broker.broker import Broker
@@ -38,6 +37,7 @@ from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import decode_record, scan, to_view
+from gantrymq.runtime.addresses import host_of
 from gantrymq.testing.local.calls import Calls
 from gantrymq.testing.local.servers import Servers
 

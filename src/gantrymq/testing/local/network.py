@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gantrymq.errors import Unreachable, UsedAfterFork
-from gantrymq.runtime.network import Gate, Link, Listener, Receiver, address_of
+from gantrymq.runtime.addresses import address_of
+from gantrymq.runtime.network import Gate, Link, Listener, Receiver
 from gantrymq.testing.node import Node
 
 HOST: Final = "127.0.0.1"

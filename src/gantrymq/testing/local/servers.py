@@ -11,8 +11,8 @@ from gantrymq.broker.config import FIELDS, BrokerConfig, convert
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
+from gantrymq.runtime.addresses import address_of
 from gantrymq.runtime.clock import Clock
-from gantrymq.runtime.network import address_of
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.testing.local.clock import NodeTime
 from gantrymq.testing.local.disk import MemoryDisk

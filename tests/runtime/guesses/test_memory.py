@@ -3,8 +3,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gantrymq.runtime import memory
 from gantrymq.runtime.disk import OsDisk
+from gantrymq.runtime.guesses import memory
 
 PHYSICAL = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
