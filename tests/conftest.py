@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from gantrymq.build_info import COMPILED, build_info
-from gantrymq.client.connection import portal
+from gantrymq.client.connection import portals
 
 # A busy machine may stop us at any time for longer than the 200 ms that an example is given by default.
 settings.register_profile("gantrymq", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -44,7 +44,7 @@ def clients_are_closed(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if any(item.get_closest_marker("spark") for item in request.session.items):
         return
-    left = [(one, user) for one in portal._portals.values() for user in one._users if user not in one._closing]
+    left = [(one, user) for one in portals.portals() for user in one.forgotten]
     for one, user in left:
         one.post(one.leave, user)
     assert not left, f"clients that were not closed: {left}"

@@ -169,6 +169,11 @@ class UsedAfterFork(GantryError):
     """A client object was used in a forked child; create a new one there."""
 
 
+class WrongRuntime(GantryError):
+    """A client cannot work here: threads were replaced, no event loop runs, or the client belongs to another loop. The
+    message says what works."""
+
+
 class RouteNotFound(GantryError):
     """No name server knows a usable route for the topic."""
 

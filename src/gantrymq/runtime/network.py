@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final, Protocol, cast
 
 from gantrymq.errors import Unreachable
-from gantrymq.runtime.addresses import ANY, EVERYWHERE, address_of
+from gantrymq.runtime.addresses import ANY, EVERYWHERE, address_of, numeric
 from gantrymq.runtime.attempts import first_success
 from gantrymq.runtime.clock import SystemClock
 
@@ -240,10 +240,17 @@ def _everywhere(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), backlog=BACKLOG)
 
 
-async def _connected(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.socket:
-    """A connection to the first address of a host that answers. A name may have several, of which some are silent."""
+_SocketPlace = tuple[int, tuple[Any, ...]]
+"""The family of an address, and what ``connect`` takes."""
+
+
+async def _places(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[_SocketPlace]:
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    places = list(dict.fromkeys((family, place) for family, _, _, _, place in found))
+    return list(dict.fromkeys((int(family), place) for family, _, _, _, place in found))
+
+
+async def _connected(loop: asyncio.AbstractEventLoop, places: list[_SocketPlace]) -> socket.socket:
+    """A connection to the first address of a name that answers. Some of them may be silent."""
     attempts = [partial(_connect_to, loop, family, place) for family, place in places]
     return (await first_success(SystemClock(), attempts, NEXT_ADDRESS_S, drop=socket.socket.close))[1]
 
@@ -281,10 +288,18 @@ class TcpNetwork:
 
     async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:
         loop = asyncio.get_running_loop()
+
+        def made() -> _AsyncioLink:
+            return _AsyncioLink(lambda: receiver)
+
         try:
             async with asyncio.timeout(timeout_s):
-                sock = await _connected(loop, host, port)
-                transport, link = await loop.create_connection(lambda: _AsyncioLink(lambda: receiver), sock=sock)
+                found = [] if numeric(host) is not None else await _places(loop, host, port)
+                if len(found) > 1:
+                    sock = await _connected(loop, found)
+                    transport, link = await loop.create_connection(made, sock=sock)
+                else:
+                    transport, link = await loop.create_connection(made, host, port)
         except TimeoutError as error:
             raise Unreachable(address_of(host, port), f"no connection within {timeout_s:g} s") from error
         except OSError as error:

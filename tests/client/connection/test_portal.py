@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import gantrymq
-from gantrymq.client.connection import portal
+from gantrymq.client.connection import portal, portals
 from gantrymq.message.message import Message
 from gantrymq.protocol.codes import RequestCode
 from tests.client.test_sync import peers_in_a_thread, until
@@ -93,7 +93,7 @@ def test_an_object_that_is_changed_behind_send_async_was_sent_as_it_was() -> Non
 
 
 def test_calls_of_a_portal_that_has_ended_are_refused() -> None:
-    door = portal.acquire(user := object(), no_drop)
+    door = portals.acquire(user := object(), no_drop)
     with pytest.raises(TypeError, match="argument"):
         door.call(no_drop, 1)
     door.post(door.leave, user)
@@ -101,7 +101,7 @@ def test_calls_of_a_portal_that_has_ended_are_refused() -> None:
     with pytest.raises(gantrymq.GantryError, match="create a new one"):
         door.call(no_drop)
     assert door.submit(no_drop).exception(10) is not None
-    other = portal.acquire(user, no_drop)
+    other = portals.acquire(user, no_drop)
     assert other is not door and other.call(no_drop) is None  # type: ignore[func-returns-value]
     other.post(other.leave, user)
 
@@ -112,7 +112,7 @@ async def no_drop() -> None:
 
 @pytest.mark.usefixtures("loops")
 def test_a_question_is_answered_at_once_or_later_and_once() -> None:
-    door = portal.acquire(user := object(), no_drop)
+    door = portals.acquire(user := object(), no_drop)
 
     def later(done: Any, result: Any, error: BaseException | None) -> None:
         asyncio.get_running_loop().call_later(0.01, done, result, error)
@@ -172,13 +172,13 @@ async def nothing() -> None:
 def test_a_portal_that_is_brought_takes_the_place_of_another_for_a_while() -> None:
     with peers_in_a_thread() as peers, gantrymq.Producer("before", name_servers=peers.address) as before:
         user = object()
-        brought = portal.bring(asyncio.new_event_loop(), user, nothing)
+        brought = portals.bring(asyncio.new_event_loop(), user, nothing)
         with gantrymq.Producer("during", name_servers=peers.address) as during:
             assert during._door() is brought is not before._door()
             assert len(brought.users) == 2
             assert before.send(Message("T", b"x")) and during.send(Message("T", b"x"))
         assert brought.users == [user], "it goes on without clients"
-        portal.take_away(brought)
+        portals.take_away(brought)
         with gantrymq.Producer("after", name_servers=peers.address) as after:
             assert after._door() is before._door()
             assert before.send(Message("T", b"x"))
@@ -186,7 +186,7 @@ def test_a_portal_that_is_brought_takes_the_place_of_another_for_a_while() -> No
 
 def test_who_waits_for_a_call_is_known_and_who_runs_a_part_of_it_does_not_wait() -> None:
     user = object()
-    brought = portal.bring(asyncio.new_event_loop(), user, nothing)
+    brought = portals.bring(asyncio.new_event_loop(), user, nothing)
     observed: list[int] = []
 
     def waiting() -> int:
@@ -201,5 +201,5 @@ def test_who_waits_for_a_call_is_known_and_who_runs_a_part_of_it_does_not_wait()
     try:
         brought.converse(work)
     finally:
-        portal.take_away(brought)
+        portals.take_away(brought)
     assert observed == [1, 0, 1]

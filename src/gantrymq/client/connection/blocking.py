@@ -7,7 +7,7 @@ import os
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from gantrymq.client.connection import portal
+from gantrymq.client.connection import portal, portals
 from gantrymq.client.connection.blocking_call import Work
 from gantrymq.errors import Closed, UsedAfterFork
 
@@ -49,7 +49,7 @@ class Blocking(Generic[C]):
         portal.check_thread()
         try:
             if self._portal is None:
-                self._portal = portal.acquire(self._client, self._client.drop)
+                self._portal = portals.acquire(self._client, self._client.drop)
             self._portal.call(self._client.start)
             self._started = True
         except Exception:
@@ -90,7 +90,7 @@ class Blocking(Generic[C]):
         self._closed = True
         door = self._portal
         if door is None:
-            portal.release(self._client)
+            portals.release(self._client)
         else:
             door.post(door.begin_to_shut, self._client.close, self._client)
 

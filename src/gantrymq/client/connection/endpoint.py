@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from asyncio import _get_running_loop
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, Final
@@ -13,6 +14,7 @@ from gantrymq.client.config import ClientConfig
 from gantrymq.client.connection.doors import Doors as Doors
 from gantrymq.client.connection.name_servers import NameServers
 from gantrymq.client.connection.routes import Routes
+from gantrymq.client.connection.runtimes import check_loop, check_threads, running_loop
 from gantrymq.client.connection.secure import account_of, network_of
 from gantrymq.errors import Closed, ConfigError, GantryError, RequestRejected, TimedOut, Unreachable, UsedAfterFork
 from gantrymq.message.given import shown
@@ -83,20 +85,25 @@ class Endpoint:
         self._token = doors.rng.token(4).hex()
         self._pid = os.getpid()
         self._ids: UniqueIds | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop on which the client was started."""
         self._running = False
         self._stopped = False
         self._closed = False
         self._closing: SharedWork[str, None] = SharedWork()
 
     def start(self) -> None:
-        """Raises Closed when the client was closed before: a client can be started only once."""
+        """Raises Closed when the client was closed before: a client can be started only once; WrongRuntime where it
+        cannot work."""
         if self._stopped:
             raise Closed(f"this {self.owner} is closed; create a new one")
+        check_threads(self.owner)
+        self._loop = running_loop(self.owner)
         self._running = True
         self._doors.started(self)
 
     def check_usable(self) -> None:
-        """Raise Closed unless started and open, UsedAfterFork in a forked child."""
+        """Raise Closed unless started and open, UsedAfterFork in a forked child, WrongRuntime on another loop."""
         if not self._running:
             raise Closed(
                 f"this {self.owner} is closed; create a new one"
@@ -105,6 +112,8 @@ class Endpoint:
             )
         if self._pid != _process:
             raise UsedAfterFork(f"this {self.owner} belongs to the parent process; create a new one after the fork")
+        if _get_running_loop() is not self._loop:
+            check_loop(self.owner, self._loop)
 
     async def close(self, leave: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
         """Refuse new calls, await ``leave()``, end the tasks and close the connections.
@@ -113,6 +122,13 @@ class Endpoint:
         when a caller is cancelled. So the client is never left half closed, and ``close`` may be called from inside a
         task that it ends.
         """
+        if self._loop is not None and self._loop.is_closed():
+            # ``asyncio.run`` has ended before the client was closed, and its connections with it.
+            self.stop_accepting()
+            self._closed = True
+            return
+        if self.started and not self._closed and self._pid == _process:
+            check_loop(self.owner, self._loop)
         self.stop_accepting()
         if not self._closed:
             await self._closing.join("", partial(self._close, leave))

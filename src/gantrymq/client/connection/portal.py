@@ -1,7 +1,4 @@
-"""The thread that runs the event loop of all blocking clients of a process.
-
-The first client that starts starts the thread, and the last client that closes ends it. A forked child has no such
-thread: its memory contains the parent's objects, but not the parent's threads.
+"""The thread that runs the event loop of all blocking clients of a process; ``portals`` keeps it.
 
 An interrupt (Ctrl-C, a signal handler that raises) may come between any two steps of a calling thread, and a signal
 handler may make calls there, too. Therefore only the event loop's thread may hold a lock, or have an unfinished state
@@ -13,12 +10,9 @@ from __future__ import annotations
 
 import _thread
 import asyncio
-import atexit
 import contextlib
 import logging
-import os
 import threading
-import warnings
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
@@ -40,8 +34,11 @@ ALL_CLOSED: Final = "all clients of this process are closed; create a new one"
 class Portal:
     """Runs coroutines on its own loop for threads that wait for them."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """``loop``: the event loop that the thread runs; None: a new uvloop, or asyncio's where uvloop is missing."""
+    def __init__(self, take_out: Callable[[Portal], bool], loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """``take_out``: takes the portal out of the register when its last user has left; false when a new user came
+        meanwhile. ``loop``: the event loop that the thread runs; None: a new uvloop, or asyncio's where uvloop is
+        missing."""
+        self._take_out = take_out
         self._claim = [None]
         """The thread that runs the loop takes this item. A second thread that was started finds it gone, and ends."""
         self._loop = _new_loop() if loop is None else loop
@@ -228,7 +225,24 @@ class Portal:
 
     # Start and end.
 
-    def _start(self) -> None:
+    def hold(self, user: object, drop: Closing) -> None:
+        """``user`` needs this portal until ``leave``."""
+        self._users[user] = drop
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping
+
+    @property
+    def forgotten(self) -> list[object]:
+        """The clients that nobody closed, nor began to close."""
+        return [user for user in self._users if user not in self._closing]
+
+    def discard(self) -> None:
+        """Close the loop of a portal that was never started."""
+        self._loop.close()
+
+    def start(self) -> None:
         """Start the thread, unless it is running.
 
         Thread.start waits, and an interrupt during that wait breaks its locks. So it is called in another thread, where
@@ -248,11 +262,8 @@ class Portal:
         self._users.pop(user, None)
         if self._users or self._stopping:
             return
-        if _portals.get(os.getpid()) is self:
-            del _portals[os.getpid()]
-            if self._users:  # another thread acquired the portal meanwhile, perhaps before it was removed above
-                _portals.setdefault(os.getpid(), self)
-                return
+        if not self._take_out(self):
+            return
         self._stopping = True
         self._loop.call_soon(self._loop.stop)
 
@@ -318,16 +329,6 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-_portals: Final[dict[int, Portal]] = {}
-"""The portal of this process, by the process id."""
-
-_inherited: Final[list[Portal]] = []
-"""The portals of the processes that this one was forked from. They are kept here for ever, because this process must
-not touch their event loops, not even to free them."""
-
-_set_aside: Final[dict[Portal, Portal | None]] = {}
-"""For each portal that ``bring`` made: the portal whose place it took."""
-
 _threads: Final[set[int]] = set()
 """The threads that run the event loop of a portal at the moment."""
 
@@ -341,79 +342,6 @@ def check_thread() -> None:
         )
 
 
-def acquire(user: object, drop: Closing) -> Portal:
-    """The portal of this process. ``user`` holds it until ``Portal.leave``. A second call for the same user has no
-    further effect.
-
-    ``drop``: closes the connections of ``user``, when the process ends and the client was not closed.
-    """
-    process = os.getpid()
-    left: list[Portal] = []
-    while True:
-        portal = _portals.get(process)
-        if portal is None:
-            mine = Portal()
-            portal = _portals.setdefault(process, mine)
-            if portal is not mine:
-                mine._loop.close()
-        portal._start()
-        portal._users[user] = drop
-        if _portals.get(process) is portal:
-            break
-        left.append(portal)  # its last user left just now, and it may or may not have seen this user
-    for other in left:
-        if other is not portal:
-            other.post(other.leave, user)
-    return portal
-
-
-def bring(loop: asyncio.AbstractEventLoop, user: object, drop: Closing) -> Portal:
-    """Let clients that start from now on share a portal with this ``loop``. Clients that are running keep theirs.
-
-    ``user`` holds the new portal, as after ``acquire``; ``take_away`` ends it.
-    """
-    portal = Portal(loop)
-    _set_aside[portal] = _portals.pop(os.getpid(), None)
-    portal._users[user] = drop
-    _portals[os.getpid()] = portal
-    portal._start()
-    return portal
-
-
-def take_away(portal: Portal) -> None:
-    """End a portal that ``bring`` made, and restore the portal whose place it took, if that one still runs."""
-    before = _set_aside.pop(portal, None)
-    if _portals.get(os.getpid()) is portal:
-        del _portals[os.getpid()]
-    portal.stop()
-    if before is not None and not before._stopping:
-        _portals.setdefault(os.getpid(), before)
-
-
-def release(user: object) -> None:
-    """Leave a portal whose ``acquire`` was interrupted. It is harmless to call this when there is none."""
-    portal = _portals.get(os.getpid())
-    if portal is not None:
-        portal.post(portal.leave, user)
-
-
-def _at_exit() -> None:
-    portal = _portals.get(os.getpid())
-    if portal is not None:
-        forgotten = [user for user in portal._users if user not in portal._closing]
-        portal.stop()
-        for user in forgotten:
-            words = f"a {type(user).__name__} was not closed; use it in a `with` block, or call close()"
-            warnings.warn(words, ResourceWarning, source=user, stacklevel=1)
-
-
-def _in_child() -> None:
-    _inherited.extend(_portals.values())
-    _inherited.extend(portal for portal in _set_aside.values() if portal is not None)
-    _portals.clear()
-    _set_aside.clear()
+def forget_threads() -> None:
+    """In a forked child, which has none of the parent's threads."""
     _threads.clear()
-
-
-atexit.register(_at_exit)
-os.register_at_fork(after_in_child=_in_child)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import gantrymq
 from gantrymq import Message
-from gantrymq.client.connection import portal
+from gantrymq.client.connection import portals as process
 from gantrymq.client.connection.blocking import Blocking
 from gantrymq.testing.interrupts.calls import Rows
 from gantrymq.testing.interrupts.scenario import FIRST, Scenario, portals, until
@@ -46,7 +46,7 @@ def closed(client: Blocking[Any]) -> None:
     endpoint = client._client._endpoint
     until(lambda: not endpoint.running, "the client is closed")
     until(lambda: not endpoint.remoting.connected_addresses(), "its connections are closed")
-    until(lambda: not any(client._client in door._users for door in portal._portals.values()), "the portal is let go")
+    until(lambda: not any(client._client in door._users for door in process.portals()), "the portal is let go")
 
 
 class StartTransactionProducer(Life):

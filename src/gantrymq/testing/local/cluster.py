@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from gantrymq.broker.broker import Broker
-from gantrymq.client.connection import doors, portal
+from gantrymq.client.connection import doors, portals
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.producer import Producer
 from gantrymq.client.results import SendResult
@@ -95,7 +95,7 @@ class LocalCluster(PassingTime):
         self._clients = Clients(self._network, self._clock, self._client_started)
         _open.append(self)
         try:
-            self._portal = self._rest.portal = portal.bring(loop, self, self._servers.close)
+            self._portal = self._rest.portal = portals.bring(loop, self, self._servers.close)
             self._calls.open = True
             self._calls.run(self._begin())
             self._restore = doors.replace_default(self._clients.doors)
@@ -120,7 +120,7 @@ class LocalCluster(PassingTime):
         finally:
             self._calls.open = False
             if self._rest.portal is not None:
-                portal.take_away(self._rest.portal)
+                portals.take_away(self._rest.portal)
             _open.remove(self)
         for client in forgotten:
             words = f"a {client.name} made at {client.place} was not closed; use it in a `with` block, or call close()"
