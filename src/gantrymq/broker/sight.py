@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, Protocol
 
-from gantrymq.access.addresses import host_of
 from gantrymq.access.judge import SHARED
 from gantrymq.access.values import Action, Need, User, send_need, topic_need
 from gantrymq.broker.client import Reader
@@ -24,6 +23,7 @@ from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import Holds, holds
 from gantrymq.protocol import trace_records
 from gantrymq.protocol.stored_message import scan
+from gantrymq.runtime.addresses import host_of
 from gantrymq.store.values import GetResult, GetStatus
 
 _READ: Final = (Action.SUB, Action.GET)
