@@ -21,7 +21,8 @@ def patch() -> None:
     if runtime.startswith("gevent"):
         from gevent import monkey
 
-        monkey.patch_all(thread=runtime != "gevent-without-threads")
+        real = runtime == "gevent-without-threads"
+        monkey.patch_all(thread=not real, queue=not real)
     elif runtime.startswith("eventlet"):
         import eventlet
 

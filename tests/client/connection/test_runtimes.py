@@ -19,11 +19,11 @@ WAYS = (
     "aio.PullConsumer",
 )  # fmt: skip
 REPLACED = [
-    (runtime, way, REFUSED, "needs real threads")
+    (runtime, way, REFUSED, "needs real threads and queues")
     for runtime in ("gevent", "eventlet")
     for way in (WAYS if runtime == "gevent" else ("Producer", "aio.Producer"))
 ]
-LATE = [(runtime, "Producer", REFUSED, "needs real threads") for runtime in ("gevent-late", "eventlet-late")]
+LATE = [(runtime, "Producer", REFUSED, "needs real threads and queues") for runtime in ("gevent-late", "eventlet-late")]
 WITHOUT_THREADS = [
     *[("gevent-without-threads", way, WORKS, "") for way in ("Producer", "PushConsumer", "Transactions")],
     ("eventlet-without-threads", "Producer", WORKS, ""),

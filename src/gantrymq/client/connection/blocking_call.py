@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-
-# Not from ``queue``, where gevent and eventlet put a queue of greenlets, into which no other thread can put anything.
-from _queue import SimpleQueue
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from queue import SimpleQueue
 from threading import get_ident
 from typing import Any, Final, Generic, TypeVar
 

@@ -16,7 +16,8 @@ from gantrymq.errors import WrongRuntime
 
 _REPLACES_THREADS: Final[dict[str, tuple[str, Callable[[Any], object], str]]] = {
     "gevent.monkey": (
-        "gevent", lambda module: module.is_module_patched("threading"), "monkey.patch_all(thread=False)",
+        "gevent", lambda module: module.is_module_patched("threading") or module.is_module_patched("queue"),
+        "monkey.patch_all(thread=False, queue=False)",
     ),
     "eventlet.patcher": (
         "eventlet", lambda module: module.is_monkey_patched("thread"), "eventlet.monkey_patch(thread=False)",
@@ -32,7 +33,7 @@ def check_threads(owner: str) -> None:
         module = sys.modules.get(name)
         if module is not None and replaced(module):
             raise WrongRuntime(
-                f"a {owner} needs real threads, and {runtime} has replaced those of this process by greenlets. Call "
+                f"a {owner} needs real threads and queues, and {runtime} has replaced those of this process. Call "
                 f"{works} instead: clients then work, and a call blocks all greenlets of its thread. Or use the client "
                 f"in another process, without {runtime}"
             )
