@@ -81,7 +81,7 @@ class Histogram:
         return found
 
 
-READINGS_AT_ONCE: Final = 8
+READINGS_AT_ONCE: Final = 2
 """Some readings look at every queue of a topic."""
 Value: TypeAlias = int | float | Histogram
 Reading: TypeAlias = tuple[tuple[str, ...], Value]
@@ -118,7 +118,7 @@ class Metrics:
     def declare(self, metric: Metric, read: Read) -> None:
         """Add a metric. Raises ConfigError when the name is already declared."""
         self._add(metric, read)
-        self._tables.append(((metric,), lambda: [(labels, (value,)) for labels, value in read()]))
+        self._tables.append(((metric,), lambda: ((labels, (value,)) for labels, value in read())))
 
     def declare_table(self, metrics: Sequence[Metric], read: ReadRows) -> None:
         """Add metrics with the same labels that are read together, in one walk over what they measure.
@@ -151,16 +151,17 @@ class Metrics:
 
     def steps(self) -> Iterator[Family | None]:
         """``families`` in small steps: None stands for a reading more, so that others can be served in between."""
-        for metric, read in self._declared.values():
-            readings: list[Reading] = []
+        for metrics, read in self._tables:
+            rows: list[tuple[tuple[str, ...], Sequence[Value]]] = []
             try:
-                for reading in read():
-                    readings.append(reading)
-                    if len(readings) % READINGS_AT_ONCE == 0:
+                for row in read():
+                    rows.append(row)
+                    if len(rows) % READINGS_AT_ONCE == 0:
                         yield None
             except RuntimeError:  # what is read was changed in between; now without a pause
-                readings = list(read())
-            yield Family(metric, tuple(readings))
+                rows = list(read())
+            for column, metric in enumerate(metrics):
+                yield Family(metric, tuple((labels, values[column]) for labels, values in rows))
 
     def families(self) -> Iterator[Family]:
         """All metrics with their current values."""
