@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,9 +28,12 @@ READY = re.compile(r"is ready: (.*)\. Stop with Ctrl-C\.")
 class Program:
     """A running ``gantry`` command."""
 
-    def __init__(self, *arguments: str, cwd: Path | None = None, **environment: str) -> None:
+    def __init__(
+        self, *arguments: str, cwd: Path | None = None, before: Sequence[str] = (), **environment: str
+    ) -> None:  # fmt: skip
+        """``before``: a command that ends by executing its further arguments."""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "gantrymq.cli.main", *arguments],
+            [*before, sys.executable, "-m", "gantrymq.cli.main", *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
             env={**os.environ, "COLUMNS": "200", **environment},
         )  # fmt: skip
@@ -58,8 +61,10 @@ class Program:
 
 
 @contextmanager
-def program(*arguments: str, cwd: Path | None = None, **environment: str) -> Iterator[Program]:
-    running = Program(*arguments, cwd=cwd, **environment)
+def program(
+    *arguments: str, cwd: Path | None = None, before: Sequence[str] = (), **environment: str
+) -> Iterator[Program]:  # fmt: skip
+    running = Program(*arguments, cwd=cwd, before=before, **environment)
     try:
         yield running
     finally:

@@ -22,6 +22,7 @@ SMALL: dict[str, Any] = {
     "max_index_num": 2000,
     "max_hash_slot_num": 500,
     "disk_space_warning_level_ratio": 100,
+    "disk_space_reserve": 1 << 20,
     "flush_disk_type": "ASYNC_FLUSH",
 }
 

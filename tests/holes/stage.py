@@ -246,6 +246,7 @@ class OurStage(Stage):
             "transaction_check_max": CHECK_MAX, "mapped_file_size_commit_log": 65536,
             "mapped_file_size_consume_queue": 20_000, "max_index_num": 400, "max_hash_slot_num": 100,
             "disk_space_warning_level_ratio": 100,
+            "disk_space_reserve": 0,  # a write that fails must be possible
         }  # fmt: skip
         config = BrokerConfig.of(**{**values, **self._settings})
         self.broker = Broker(config, doors.network, doors.clock, doors.rng, self.disk)

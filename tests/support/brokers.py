@@ -95,6 +95,7 @@ def broker_config(root: Path | str, **settings: object) -> BrokerConfig:
         "store_path_root_dir": str(root), "listen_port": 0, "bind_address": "127.0.0.1",
         "mapped_file_size_commit_log": 16 << 20, "mapped_file_size_consume_queue": 20 * 4096,
         "max_index_num": 4000, "max_hash_slot_num": 1000, "disk_space_warning_level_ratio": 100,
+        "disk_space_reserve": 1 << 20,
     }  # fmt: skip
     return BrokerConfig.of(**{**values, **settings})  # type: ignore[arg-type]
 

@@ -48,6 +48,7 @@ from gantrymq.runtime.network import Network
 from gantrymq.runtime.rng import Rng
 from gantrymq.store.log.conditions import Condition
 from gantrymq.store.message_store import MessageStore
+from gantrymq.store.room import LOOK_SECONDS
 
 if TYPE_CHECKING:
     from gantrymq.access.guard import Guard
@@ -180,9 +181,14 @@ class Broker:
 
             folder, cluster = store.path(USERS_FOLDER), config.identity.broker_cluster_name
             self._access = open_access(
-                config.access, disk, folder=folder, config_file=self._config_file, cluster=cluster, clock=clock
+                config.access,
+                store.file_disk,
+                folder=folder,
+                config_file=self._config_file,
+                cluster=cluster,
+                clock=clock,
             )
-        registries = open_registries(config, disk, clock, store.path)
+        registries = open_registries(config, store.file_disk, clock, store.path)
         if self._access is not None:
             from gantrymq.broker.sight import Sight
 
@@ -253,6 +259,7 @@ class Broker:
         every(config.delay.flush_delay_offset_interval / 1000, "writing delay offsets", self.delay.save_later)
         every(DELIVERED_SECONDS, "noting what was delivered", self.delivered.save_later)
         every(SAVE_SECONDS, "writing selectors", self.filters.save_later)
+        every(LOOK_SECONDS, "looking at the disk", self.store.room.look)
         every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
         every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)
         if self._access is not None and self._access.reload is not None:

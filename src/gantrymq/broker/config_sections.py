@@ -302,13 +302,18 @@ class StoreSettings:
     """ms that a sender waits for the disk with SYNC_FLUSH before it is answered FLUSH_DISK_TIMEOUT; 0: as long as it
     takes. Apache: 5,000. A disk that hangs should not make senders send again what will be stored."""
     disk_space_warning_level_ratio: int = 90
-    """Percent of the disk in use at which writes are refused."""
+    """Percent of the disk in use at which messages are refused."""
+    disk_space_reserve: int = 32 * 1024 * 1024
+    """Bytes of a file that are kept for what must be written on a full disk: decisions about half messages, offsets,
+    settings. At most a sixteenth of the file system is taken; 0: no reserve. Our own key."""
 
     def __post_init__(self) -> None:
         if self.flush_disk_type not in FLUSH_DISK_TYPES:
             raise ConfigError(f"flushDiskType is {self.flush_disk_type!r}; write SYNC_FLUSH or ASYNC_FLUSH")
         if self.mapped_file_size_consume_queue <= 0 or self.mapped_file_size_consume_queue % 20:
             raise ConfigError("mappedFileSizeConsumeQueue must be a positive multiple of 20, the size of an entry")
+        if self.disk_space_reserve < 0:
+            raise ConfigError(f"diskSpaceReserve is {self.disk_space_reserve}; write bytes, or 0 for no reserve")
         if self.sync_flush_timeout < 0:
             raise ConfigError(f"syncFlushTimeout is {self.sync_flush_timeout}; write milliseconds, or 0 for no limit")
 

@@ -15,6 +15,7 @@ from gantrymq.message.send_status import SendStatus
 from gantrymq.protocol.stored_message import Birth
 from gantrymq.store.log.appender import RunItem
 from gantrymq.store.message_store import MessageStore
+from gantrymq.store.room import Reason
 from gantrymq.store.values import NewRecord, Placement
 
 MAX_WAITING_BYTES: Final = 256 * 1024 * 1024
@@ -78,6 +79,7 @@ class Durability:
         """Raise Refused when too much waits for the disk."""
         waiting = self._store.appended - self._safety.position
         if waiting > self._max_waiting_bytes:
+            self._store.room.refused["message", Reason.WAITING.value] += 1
             raise Refused(
                 Refusal.BUSY,
                 f"broker busy, start flow control for a while: {waiting} bytes wait for the disk",

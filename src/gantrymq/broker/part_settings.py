@@ -31,6 +31,7 @@ def store_config(config: BrokerConfig) -> StoreConfig:
         flush_disk_type=FlushDiskType(config.store.flush_disk_type),
         sync_flush_timeout=config.store.sync_flush_timeout,
         disk_space_warning_ratio=config.store.disk_space_warning_level_ratio / 100,
+        disk_space_reserve=config.store.disk_space_reserve,
         message_delay_level=config.delay.message_delay_level,
     )
 

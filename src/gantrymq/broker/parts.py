@@ -105,7 +105,7 @@ def open_waiting(
     delays_ms = store_config(config.current).delays_ms
     time = SteadyTime(clock, lambda: store.appended)
     delivered = Delivered.open(store, disk, time)
-    delay = DelayedDelivery(store, clock, disk, store.path(DELAYS_FILE), delays_ms, time, delivered)
+    delay = DelayedDelivery(store, clock, store.file_disk, store.path(DELAYS_FILE), delays_ms, time, delivered)
     timer = None
     if config.delay.timer_wheel_enable:
         size = config.delay.mapped_file_size_timer_log
@@ -146,7 +146,7 @@ def _sending(parts: Parts) -> Sending:
     topics, groups, timer = registries.topics, registries.groups, parts.waiting.timer
     delays_ms, rules = store_config(config.current).delays_ms, timer_rules(config.current)
     unique_ids = UniqueIds(rng, clock, parts.place.host[:-4], rng.below(1 << 16))
-    admission = Admission(config, topics, rng, parts.announce)
+    admission = Admission(config, topics, rng, parts.announce, store.room)
     halves = HalfSends(config, admission, parts.waiting.coordinator)
     steering = Steering(topics, groups, parts.waiting.time, delays_ms, rules, None if timer is None else timer.now_ms)
     return Sending(

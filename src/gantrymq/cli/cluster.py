@@ -51,6 +51,7 @@ def list_brokers(as_json: Json = False, name_servers: NameServers = LOCAL) -> No
     columns = {
         "cluster": "CLUSTER", "broker": "BROKER", "id": "ID", "address": "ADDRESS", "version": "VERSION",
         "in_tps": "IN/S", "out_tps": "OUT/S", "stored_today": "STORED TODAY", "disk": "DISK USED",
+        "takes_messages": "TAKES MESSAGES",
         "running_since": "RUNNING SINCE",
     }  # fmt: skip
     empty = "the name servers know no broker; start one (`gantry server` or `gantry broker`)"
@@ -67,9 +68,15 @@ def _figures(table: dict[str, str]) -> dict[str, Any]:
         "in_tps": _first(table.get("putTps", "")),
         "out_tps": _first(out),
         "stored_today": int(stored[0]) - int(stored[1]) if all(text.isdecimal() for text in stored) else None,
+        "takes_messages": _takes_messages(table.get("writesRefused")),
         "disk": f"{float(ratio):.0%}" if ratio.replace(".", "", 1).isdecimal() else None,
         "running_since": show.when(int(boot)) if boot.isdecimal() else None,
     }
+
+
+def _takes_messages(refused: str | None) -> str | None:
+    """None: the broker does not say so (Apache's)."""
+    return None if refused is None else "no" if refused else "yes"
 
 
 def _first(text: str) -> float | None:
@@ -97,6 +104,8 @@ def status(
     def draw() -> None:
         for name, table in found.items():
             typer.secho(name, bold=True)
+            if table.get("writesRefused"):
+                typer.secho(f"takes no messages: {table['writesRefused']}", fg=typer.colors.RED)
             show.facts(table)
 
     show.answer(as_json, found, draw)

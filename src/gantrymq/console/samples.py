@@ -45,6 +45,8 @@ class BrokerSample:
     got_total: int | None = None
     disk_ratio: float | None = None
     disk_text: str = ""
+    refuses: str = ""
+    """Why it takes no messages, and what to do; empty: it takes them."""
     summary: Summary | None = None
     """None: a broker without one, Apache's."""
 
@@ -149,6 +151,7 @@ class Samples:
             got_total=_number(table.get("msgGetTotalTodayNow")),
             disk_ratio=_ratio(table.get("commitLogDiskRatio")),
             disk_text=table.get("commitLogDirCapacity", "").strip(" ."),
+            refuses=table.get("writesRefused", ""),
             summary=summary,
         )  # fmt: skip
 

@@ -32,6 +32,10 @@ class File(Protocol):
     def truncate(self, size: int) -> None:
         """Make the file exactly ``size`` bytes long. Added bytes are zeros and take no space."""
 
+    def allocate(self, size: int) -> None:
+        """Make the file exactly ``size`` bytes long, no shorter than it is, and take the space for all of them now.
+        Raises DiskFull; then it is as long as before."""
+
     def size(self) -> int: ...
 
     def next_data(self, offset: int) -> int | None:

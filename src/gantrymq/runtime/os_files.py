@@ -13,6 +13,7 @@ from gantrymq.errors import DiskFull, StoreError, StoreUnavailable, TooManyOpenF
 
 FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 DESCRIPTOR_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE})
+_ZEROS_BYTES = 1 << 20
 RIGHTS_ERRNOS = frozenset({errno.EACCES, errno.EPERM})
 
 
@@ -79,6 +80,19 @@ class OsFile:
     def truncate(self, size: int) -> None:
         with refusals("to set the size of", self.path):
             os.ftruncate(self._fd, size)
+
+    def allocate(self, size: int) -> None:
+        before = self.size()
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._fd, 0, size)
+            else:
+                for at in range(before, size, _ZEROS_BYTES):
+                    os.pwrite(self._fd, bytes(min(_ZEROS_BYTES, size - at)), at)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, before)
+            raise refusal(error, "to take space for", self.path) from error
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size

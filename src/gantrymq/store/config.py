@@ -46,6 +46,8 @@ class StoreConfig:
     """Milliseconds between two syncs with ASYNC_FLUSH."""
     disk_space_warning_ratio: float = 0.90
     """Share of the file system in use above which writes are refused (``diskSpaceWarningLevelRatio``)."""
+    disk_space_reserve: int = 0
+    """Bytes that are kept for what must be written on a full disk (``store.reserve``); 0: nothing is kept."""
     message_delay_level: str = DELAY_LEVELS
     """Delay of each level; needed to rebuild the entries of SCHEDULE_TOPIC_XXXX, which hold the delivery time."""
 
@@ -64,6 +66,8 @@ class StoreConfig:
                 raise ConfigError(f"{key} is {value}; it must be at least {least}")
         if self.mapped_file_size_consume_queue % 20:
             raise ConfigError("mappedFileSizeConsumeQueue must be a multiple of 20, the size of an entry")
+        if self.disk_space_reserve < 0:
+            raise ConfigError(f"diskSpaceReserve is {self.disk_space_reserve}; write bytes, or 0 for no reserve")
         if not 0 < self.disk_space_warning_ratio <= 1:
             raise ConfigError("diskSpaceWarningLevelRatio must be in (0, 1]")
         if len(self.delays_ms) < 1:

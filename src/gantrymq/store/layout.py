@@ -60,6 +60,11 @@ class Layout:
         return self.path("gantry/mark")
 
     @property
+    def reserve(self) -> str:
+        """Private: see ``store.reserve``."""
+        return self.path("gantry/reserve")
+
+    @property
     def deleted(self) -> str:
         """Private: see ``store.deleted``."""
         return self.path("gantry/deleted")

@@ -35,7 +35,9 @@ from gantrymq.store.queues.queue_table import QueueTable
 from gantrymq.store.reading import QueueReader, Wants
 from gantrymq.store.recovery.quarantine import Quarantine
 from gantrymq.store.recovery.recovery import NO_LIMIT, Recovered, Recovery
+from gantrymq.store.reserve import Reserve, ReservedDisk
 from gantrymq.store.retention import deletable_end, delete_before
+from gantrymq.store.room import Room, base_of
 from gantrymq.store.space import Space
 from gantrymq.store.values import Boundary, GetResult, NewRecord, Placement
 
@@ -53,6 +55,10 @@ class MessageStore:
         self._lock = lock
         self._layout = Layout(config.root, config.log_directory)
         self.space = Space(disk, self._layout)
+        self.file_disk = ReservedDisk(disk)
+        """For small files that must be written on a full disk, too; not for what is derived from the log."""
+        self.room = self._make_room(disk)
+        """Who may still write when the disk gets full."""
         self._log_files = OpenFiles(disk)
         self._queue_files = OpenFiles(disk)
         self._closed = False
@@ -60,6 +66,13 @@ class MessageStore:
         """Start of the log and store time of its first record."""
 
     # ---- opening
+
+    def _make_room(self, disk: Disk) -> Room:
+        base = base_of(self.config.disk_space_reserve, self.space.of_queues())
+        reserve = Reserve(disk, self._layout.reserve, base)
+        room = Room(self.space, self._clock, self.config.disk_space_warning_ratio, reserve)
+        self.file_disk.make_room = room.file_failed
+        return room
 
     @classmethod
     def open(
@@ -99,17 +112,17 @@ class MessageStore:
         for (topic, queue_id), bases in found.queues.items():
             self._queues.make(topic, queue_id, bases)
         self._checkpoint_before = read_checkpoint(disk, layout.checkpoint)
-        disk.open(layout.abort, create=True).close()
+        self.file_disk.open(layout.abort, create=True).close()
         disk.sync_dir(layout.root)
         # Whoever made the directory may have been killed before its name was durable. The parent may not be readable.
         with contextlib.suppress(StoreError, OSError):
             disk.sync_dir(os.path.dirname(layout.root))
         self._had_mark_file = disk.exists(layout.mark)
-        self._mark_file = MarkFile(disk, layout.mark)
+        self._mark_file = MarkFile(self.file_disk, layout.mark)
         flushed, mark = self._mark_file.read()
         files = self._log.files
         checkpoint = read_checkpoint(disk, layout.checkpoint)
-        self._deleted = DeletedTopics(disk, layout.deleted)
+        self._deleted = DeletedTopics(self.file_disk, layout.deleted)
         self._finish_deletions()
         recovery = Recovery(
             config, files, self._queues, clean, checkpoint, mark, min(flushed, files.end), self._deleted.positions
@@ -161,20 +174,21 @@ class MessageStore:
         self.read, self.scan, self.query, self.entry = lookup.read, lookup.scan, lookup.query, lookup.entry
         self.copies = lookup.copies
         self._housekeeping = Housekeeping(
-            self._disk, self._clock, self._layout, self._log, self._queues, self._dispatch, self._index,
+            self.file_disk, self._clock, self._layout, self._log, self._queues, self._dispatch, self._index,
             self._mark_file, checkpoint,
         )  # fmt: skip
         self._housekeeping.after_recovery(recovered)
         self._opened_with = {key: (queue.max_offset, queue.added_bytes) for key, queue in self._queues.queues.items()}
         self.safety = LogSafety(self._log, self._dispatch, self._clock, conditions, self.config.flush_limit_ms)
         self._writer = LogWriter(
-            self.config, self._disk, self.space, self._clock, self._log, self.safety, self._mark_file,
+            self.config, self._disk, self.room, self._clock, self._log, self.safety, self._mark_file,
             self._housekeeping.arm,
         )  # fmt: skip
         self.appender = Appender(
             self._writer, self._clock, self._log, self._queues, self._dispatch, self._store_host, last_timestamp
         )
         """For the ways of every send and every commit, without a call in between."""
+        self.room.look()
 
     # ---- positions
 
@@ -215,14 +229,20 @@ class MessageStore:
         """Put records one after the other into the log's buffer, which is written at the end of the loop's turn.
 
         They go into one file and into one write. They count as stored when ``safety`` says so. Raises
-        StoreUnavailable (DiskFull: try again later) or MessageIllegal; then nothing was appended.
+        StoreUnavailable (DiskFull: try again later) or MessageIllegal; then nothing was appended. Whether the disk
+        has room for records of this kind is asked before: ``room``.
         """
         return self.appender.append(records)
 
     @property
     def refusal(self) -> StoreUnavailable | None:
-        """The reason why appends are refused at the moment; None when they are accepted."""
-        return self._writer.refusal
+        """The reason why messages are refused at the moment; None when they are accepted."""
+        return self._writer.final or self.room.closed
+
+    @property
+    def stopped(self) -> StoreUnavailable | None:
+        """The reason why nothing will ever be written again; None while the disk works."""
+        return self._writer.final
 
     # ---- retention
 

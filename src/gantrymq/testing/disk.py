@@ -64,12 +64,25 @@ class SimFile:
     def truncate(self, size: int) -> None:
         content = self._use()
         self._disk.happens()
+        before = content.space
+        if content.taken:
+            content.taken = min(content.taken, size)
+            self._disk.give_back(before - content.space)
+            return
         resize(content.data, size)
         content.allocated = {sector for sector in content.allocated if sector * SECTOR < size}
         content.unsynced.append(size)
+        self._disk.give_back(before - content.space)
+
+    def allocate(self, size: int) -> None:
+        content = self._use()
+        self._disk.happens()
+        self._disk.take(size - content.taken, self.path)
+        content.taken = size
 
     def size(self) -> int:
-        return len(self._use().data)
+        content = self._use()
+        return max(len(content.data), content.taken)
 
     def next_data(self, offset: int) -> int | None:
         sectors = [sector for sector in self._use().allocated if (sector + 1) * SECTOR > offset]
@@ -184,6 +197,19 @@ class SimDisk:
                 self.free_bytes -= SECTOR
             content.allocated.add(sector)
         return size
+
+    def take(self, size: int, path: str) -> None:
+        """Space for a file in advance; DiskFull when there is not so much."""
+        if self.free_bytes is not None:
+            if self.free_bytes < size:
+                self.injected["write refused by a full disk"] += 1
+                raise DiskFull(f"no space left to take for {path}; free space on its file system")
+            self.free_bytes -= size
+
+    def give_back(self, size: int) -> None:
+        """A file that was removed or cut off gives back its space."""
+        if self.free_bytes is not None:
+            self.free_bytes += size
 
     def bytes_of(self, path: str) -> tuple[bytearray, bytearray]:
         """A file's bytes as programs see them and as they are on the platters, for who wants to damage them."""
@@ -301,8 +327,9 @@ class SimDisk:
     def remove(self, path: str) -> None:
         if self.exists(path):
             directory, name = self._parent(path)
-            del directory.entries[name]
+            content = directory.entries.pop(name)
             self._change(directory)
+            self.give_back(0 if content is None else content.space)
 
     def remove_dir(self, path: str) -> None:
         if path not in self._directories:
@@ -319,8 +346,10 @@ class SimDisk:
         other, new = self._parent(target)
         if other is not directory:
             raise NotImplementedError("a rename between directories is not simulated")
+        replaced = directory.entries.get(new)
         directory.entries[new] = directory.entries.pop(name)
         self._change(directory)
+        self.give_back(0 if replaced is None else replaced.space)
 
     def sync_dir(self, path: str) -> None:
         if path not in self._directories:
@@ -349,7 +378,10 @@ class SimDisk:
 
     def usage(self, path: str) -> Usage:
         free = max(0, self.total_bytes - self.used_bytes - self.reserved_bytes)
-        return Usage(self.total_bytes, self.used_bytes, free)
+        if self.free_bytes is None:
+            return Usage(self.total_bytes, self.used_bytes, free)
+        left = min(free, self.free_bytes)
+        return Usage(self.total_bytes, self.used_bytes + free - left, left)
 
     def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
         loop = asyncio.get_running_loop()

@@ -22,6 +22,13 @@ class Content:
     unsynced: list[tuple[int, bytes] | int] = field(default_factory=list)
     allocated: set[int] = field(default_factory=set)
     modified_ms: int = 0
+    taken: int = 0
+    """Bytes that the file has beside its data: space that was taken for it in advance, and holds nothing."""
+
+    @property
+    def space(self) -> int:
+        """Bytes of the disk that it takes."""
+        return self.taken + SECTOR * len(self.allocated)
 
     def settle(self) -> None:
         """Make everything durable; costs what was written since the last time, not what the file holds."""

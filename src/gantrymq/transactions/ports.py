@@ -8,6 +8,7 @@ from typing import Protocol
 from gantrymq.message.message import StoredMessage
 from gantrymq.store.log.appender import Appender
 from gantrymq.store.log.safety import LogSafety
+from gantrymq.store.room import Room
 from gantrymq.store.values import GetResult, NewRecord, Placement
 
 
@@ -30,6 +31,9 @@ class HalfStore(Protocol):
     @property
     def safety(self) -> LogSafety: ...
 
+    @property
+    def room(self) -> Room: ...
+
     def append(self, records: Sequence[NewRecord]) -> Sequence[Placement]: ...
 
     @property
@@ -50,6 +54,8 @@ class HalfStore(Protocol):
         max_bytes: int,
         tag_codes: frozenset[int] | None = None,
     ) -> GetResult: ...
+
+    def query(self, topic: str, key: str, max_num: int) -> list[StoredMessage]: ...
 
     def entry(self, topic: str, queue_id: int, queue_offset: int) -> Entry | None: ...
 

@@ -217,7 +217,7 @@ def _open_half(copy: HalfCopy, config: TransactionConfig) -> OpenHalf:
     return OpenHalf(
         copy.queue_offset, copy.log_offset, fields.group, fields.unique_key, fields.real_topic, fields.real_queue_id,
         copy.stored_at, own or config.timeout_ms, State.OPEN, NOT_NOTED if copy.is_put_back else own,
-        sender=fields.sender,
+        sender=fields.sender, size=copy.size,
     )  # fmt: skip
 
 

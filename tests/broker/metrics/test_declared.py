@@ -6,18 +6,34 @@ import asyncio
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
 
 from gantrymq.broker.metrics import lag, messages, storage, transactions
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.upkeep.statistics import BROKER_PUT_NUMS, TOPIC_PUT_NUMS
+from gantrymq.message.system_topics import PARKED
 from gantrymq.observability.metrics import Histogram, Kind, Metric
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.headers.tools import StatsKey
+from gantrymq.protocol.headers.consumer import SendBack
+from gantrymq.protocol.headers.tools import ResumeCheck, StatsKey
 from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.protocol.hosts import pack_host
+from gantrymq.protocol.message_ids import offset_message_id, parse_offset_message_id
 from gantrymq.remoting.latency import RPC_LATENCY
+from gantrymq.transactions.table.decisions import Cause
 from tests.support.brokers import Cluster, on_broker, until
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+ALERTS = [
+    rule
+    for group in yaml.safe_load((DOCS.parents[1] / "deploy" / "prometheus" / "alerts.yml").read_text())["groups"]
+    for rule in group["rules"]
+    if "increase(" in rule["expr"]
+]
+"""The rules that count what is new."""
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{}\x02"
 COMMIT, ROLL_BACK = 8, 12
 
@@ -137,5 +153,70 @@ def test_messages_are_measured_and_the_statistics_of_remoting_say_the_same(tmp_p
             header = StatsKey(stats_name=name, stats_key=key)
             answer = await running.ask(RequestCode.VIEW_BROKER_STATS_DATA, header)
             assert b'"sum":3' in answer.body, name
+
+    on_broker(work, tmp_path)
+
+
+def test_what_is_parked_counts_after_a_restart_until_it_is_resumed(tmp_path: Path) -> None:
+    """A counter begins at 0 in each process; what waits for a person is still there."""
+    parked: list[int] = []
+
+    async def first(running: Cluster) -> None:
+        for key in ("A", "B", "C"):
+            await half(running, key)
+        coordinator = running.broker.coordinator
+        for open_half in list(coordinator.table):
+            coordinator.ends._endings.park(open_half, None, Cause.UNKNOWN_ANSWERS)
+        await until(lambda: coordinator.parked.waiting() == 3)
+        entry = running.broker.store.entry(PARKED, 0, 1)
+        assert entry is not None
+        header = ResumeCheck(msg_id=offset_message_id(pack_host(running.broker.address), entry.log_offset))
+        assert (await running.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, header)).code == ResponseCode.SUCCESS
+        parked.append(int(running.broker.metrics.total(transactions.PARKED.name)))
+
+    async def second(running: Cluster) -> None:
+        metrics = running.broker.metrics
+        await until(lambda: metrics.total(transactions.PARKED.name) == parked[0])
+        assert metrics.total("gantry_transaction_parked_total") == 0, "the counter is of this process"
+        assert metrics.read(transactions.HALVES.name) == {("Orders",): 1}
+
+    on_broker(first, tmp_path)
+    assert parked == [2]
+    on_broker(second, tmp_path)
+
+
+def test_dead_letters_of_a_group_begin_at_zero(tmp_path: Path) -> None:
+    """A series that begins at 1 has no increase, so that nobody hears of the first dead letter."""
+
+    async def work(running: Cluster) -> None:
+        metrics = running.broker.metrics
+        running.broker.groups.find("G")
+        assert metrics.read(messages.DEAD_LETTERS.name)["G", "false"] == 0
+        sent = await running.sent("Orders", b"x")
+        header = SendBack(
+            offset=parse_offset_message_id(sent.msg_id)[1], group="G", delay_level=-1, max_reconsume_times=16
+        )
+        assert (await running.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)).code == ResponseCode.SUCCESS
+        assert metrics.read(messages.DEAD_LETTERS.name)["G", "false"] == 1
+        assert metrics.read(messages.STORED_DEAD_LETTERS.name)["G", "false"] == 1
+
+    async def later(running: Cluster) -> None:
+        assert running.broker.metrics.read(messages.DEAD_LETTERS.name)["G", "false"] == 0
+        assert running.broker.metrics.read(messages.STORED_DEAD_LETTERS.name)["G", "false"] == 1
+
+    on_broker(work, tmp_path)
+    on_broker(later, tmp_path)
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_what_an_alert_counts_is_there_before_it_happens(rule: dict[str, Any], tmp_path: Path) -> None:
+    """For each ``increase`` of an alert: a new broker shows the series with 0, with every label value that it names."""
+
+    async def work(running: Cluster) -> None:
+        running.broker.groups.find("G")
+        metrics = running.broker.metrics
+        for name in re.findall(r"increase\((\w+)", rule["expr"]):
+            found = metrics.numbers(name)
+            assert found and not any(found.values()), name
 
     on_broker(work, tmp_path)

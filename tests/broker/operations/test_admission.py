@@ -12,6 +12,10 @@ from gantrymq.broker.operations.admission import Admission
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.runtime.rng import SystemRng
+from gantrymq.store.layout import Layout
+from gantrymq.store.reserve import Reserve
+from gantrymq.store.room import Room
+from gantrymq.store.space import Space
 from gantrymq.testing.disk import SimDisk
 from tests.support.brokers import send_header
 from tests.support.sim_clock import SimClock
@@ -21,7 +25,8 @@ def admission(announce: Callable[[Callable[[], None]], None] = lambda done: done
     disk, config = SimDisk(), LiveConfig(BrokerConfig.of(store_path_root_dir="/store"))
     disk.make_dirs("/store/config")
     topics = Topics(config, disk, SimClock(), "/store/config/topics.json")
-    return Admission(config, topics, SystemRng(), announce)
+    room = Room(Space(disk, Layout("/store")), SimClock(), 0.9, Reserve(disk, "/store/gantry/reserve", 0))
+    return Admission(config, topics, SystemRng(), announce, room)
 
 
 def test_only_the_send_that_made_a_topic_waits_for_the_name_servers() -> None:

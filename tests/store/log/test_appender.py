@@ -16,6 +16,7 @@ from gantrymq.store.config import FlushDiskType
 from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.log.appender import APPENDS_PER_WRITE
 from gantrymq.store.message_store import MessageStore
+from gantrymq.store.room import Use
 from gantrymq.store.values import NewRecord
 from gantrymq.testing.disk import SimDisk
 from tests.support.places import HOST, durable, open_store, record, run, small
@@ -180,23 +181,25 @@ def test_a_disk_that_fills_up_behind_a_file_boundary_takes_nothing_either() -> N
     run(scenario())
 
 
-def test_above_the_warning_ratio_writes_are_refused_until_there_is_space() -> None:
+def test_above_the_warning_ratio_messages_are_refused_until_there_is_space() -> None:
     async def scenario() -> None:
         disk, clock = SimDisk(), SimClock()
         store = opened(disk, clock)
         assert await durable(store, store.append([record()])) is None
         disk.used_bytes = disk.total_bytes * 91 // 100
-        assert await durable(store, store.append([record()])) is None  # believed for ten seconds
+        assert await durable(store, store.append([record()])) is None and store.refusal is None  # believed for a while
         await clock.advance(10)
         assert await durable(store, store.append([record()])) is None  # this write asked again
         with pytest.raises(DiskFull, match=r"91.0% full, above diskSpaceWarningLevelRatio"):
-            store.append([record()])
+            store.room.check(Use.MESSAGE)
         assert store.refusal is not None and store.get("Orders", 0, 0, 9, 9999).count == 3
+        for use in (Use.COPY, Use.DECISION):
+            store.room.check(use)
+        assert await durable(store, store.append([record()])) is None, "the rest of the disk is for decisions"
         disk.used_bytes = 0
-        with pytest.raises(DiskFull):
-            store.append([record()])
         await clock.advance(10)
-        assert await durable(store, store.append([record()])) is None and store.refusal is None
+        store.room.check(Use.MESSAGE)
+        assert store.refusal is None
         await store.close()
 
     run(scenario())
@@ -221,7 +224,7 @@ def test_the_file_system_of_the_log_counts_too() -> None:
         await clock.advance(10)
         assert await durable(store, store.append([record()])) is None
         with pytest.raises(DiskFull, match=r"file system of /log is 91.0% full"):
-            store.append([record()])
+            store.room.check(Use.MESSAGE)
         await store.close()
 
     run(scenario())

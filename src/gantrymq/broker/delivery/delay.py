@@ -26,6 +26,7 @@ from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
+from gantrymq.store.room import Use
 from gantrymq.store.values import NewRecord
 
 log = logging.getLogger("gantrymq.broker")
@@ -200,6 +201,7 @@ class DelayedDelivery:
             return
         self._busy.add(level)
         try:
+            self._store.room.check(Use.COPY)
             placements = self._store.append(records)
         except StoreError as error:
             self._failed(level, error)

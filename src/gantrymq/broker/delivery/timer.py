@@ -34,6 +34,7 @@ from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.recovery.cases import Case
+from gantrymq.store.room import Use
 from gantrymq.store.timer_log import DELETE, ROLL, TimerCheck, TimerCheckFile, TimerLog, Unit
 from gantrymq.store.values import NewRecord
 
@@ -344,6 +345,7 @@ class TimedDelivery:
             self._finish(slot)
             return
         try:
+            self._store.room.check(Use.COPY)
             placements = self._store.append(records)
         except StoreError as error:
             self._failed(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.clients import declare_clients
 from gantrymq.broker.metrics.counters import MessageCounters
+from gantrymq.broker.metrics.disk import declare_disk
 from gantrymq.broker.metrics.lag import InvisibleOf, declare_lag
 from gantrymq.broker.metrics.messages import declare_messages
 from gantrymq.broker.metrics.storage import declare_storage
@@ -36,6 +37,7 @@ def metrics_of(
     declare_clients(metrics, config, registries)
     declare_limits(metrics, client_limits)
     declare_storage(metrics, store, clock)
+    declare_disk(metrics, store)
     return metrics
 
 

@@ -46,6 +46,10 @@ DEAD_LETTERS: Final[Metric] = Metric(
     "rocketmq_send_to_dlq_messages_total", Kind.COUNTER, "messages", ("consumer_group", "is_system"),
     "Messages that the group failed to consume too often; they are in its dead-letter queue.",
 )  # fmt: skip
+STORED_DEAD_LETTERS: Final[Metric] = Metric(
+    "gantry_dead_letter_messages", Kind.GAUGE, "messages", ("consumer_group", "is_system"),
+    "Messages in the dead-letter queue of the group, whenever they came; retention removes them.",
+)  # fmt: skip
 
 
 def declare_messages(
@@ -61,12 +65,14 @@ def declare_messages(
     metrics.declare(EMPTY_PULLS, single(lambda: counters.missed))
     metrics.declare(SENT_BACK, read.sent_back)
     metrics.declare(DEAD_LETTERS, read.dead_letters)
+    metrics.declare(STORED_DEAD_LETTERS, read.waiting_dead_letters)
 
 
 class _MessageReadings:
     def __init__(self, store: MessageStore, registries: Registries, counters: MessageCounters) -> None:
         self._store = store
         self._topics = registries.topics
+        self._groups = registries.groups
         self._counters = counters
 
     def put(self, which: int) -> Iterator[Reading]:
@@ -83,7 +89,15 @@ class _MessageReadings:
             yield topic_and_group(self._topics, topic, group), times
 
     def dead_letters(self) -> Iterator[Reading]:
-        for topic, (messages, _) in self._store.put_counts().items():
-            if topic.startswith(DEAD_LETTER_PREFIX):
-                group = topic.removeprefix(DEAD_LETTER_PREFIX)
-                yield (group, flag(is_system_group(group))), messages
+        """Of every group from its beginning on: a series that begins at 1 would have no increase."""
+        put = self._store.put_counts()
+        with_topic = {topic.removeprefix(DEAD_LETTER_PREFIX) for topic in put if topic.startswith(DEAD_LETTER_PREFIX)}
+        for group in sorted(with_topic.union(self._groups.names())):
+            yield (group, flag(is_system_group(group))), put.get(DEAD_LETTER_PREFIX + group, (0, 0))[0]
+
+    def waiting_dead_letters(self) -> Iterator[Reading]:
+        for name in self._topics.names():
+            if name.startswith(DEAD_LETTER_PREFIX):
+                group = name.removeprefix(DEAD_LETTER_PREFIX)
+                first, end = self._store.queue_range(name, 0)
+                yield (group, flag(is_system_group(group))), end - first

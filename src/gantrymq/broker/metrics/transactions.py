@@ -9,6 +9,7 @@ from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.observability.metrics import Kind, Metric, Metrics, Read, single
 from gantrymq.runtime.clock import Clock
+from gantrymq.transactions.table.decisions import Decision
 
 _BY_TOPIC: Final = ("topic",)
 
@@ -32,6 +33,14 @@ OLDEST: Final[Metric] = Metric(
 HALVES_BY_GROUP: Final[Metric] = Metric(
     "gantry_half_messages_by_group", Kind.GAUGE, "messages", ("producer_group",),
     "Half messages of a producer group that are not decided yet.",
+)  # fmt: skip
+PARKED: Final[Metric] = Metric(
+    "gantry_parked_messages", Kind.GAUGE, "messages", (),
+    "Half messages that were put aside and wait for an operator, whenever that was; resumed ones do not count.",
+)  # fmt: skip
+UNREADABLE: Final[Metric] = Metric(
+    "gantry_quarantined_half_messages", Kind.GAUGE, "messages", (),
+    "Half messages in the log that cannot be read; they are neither checked nor delivered.",
 )  # fmt: skip
 WITHOUT_PRODUCER: Final[Metric] = Metric(
     "gantry_groups_without_producer", Kind.GAUGE, "groups", (),
@@ -82,6 +91,8 @@ def declare_transactions(
     metrics.declare(
         HALVES_BY_GROUP, lambda: [((group,), number) for group, number in coordinator.table.by_group().items()]
     )
+    metrics.declare(PARKED, single(coordinator.parked.waiting))
+    metrics.declare(UNREADABLE, single(lambda: coordinator.table.decisions.count(Decision.QUARANTINED)))
     metrics.declare(WITHOUT_PRODUCER, single(without_producer))
     for field, (unit, text) in COUNTED.items():
         metrics.declare(

@@ -21,6 +21,7 @@ from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import flags, properties, system_topics
 from gantrymq.protocol.bodies.topics import PERM_WRITE, TopicConfig
 from gantrymq.runtime.rng import Rng
+from gantrymq.store.room import Room, Use
 
 SENDER_FLAGS: Final = ~(flags.TRANSACTION_MASK | flags.NEED_UNWRAP | flags.INNER_BATCH)
 """What a sender may say in the system flag. The transaction type of a record is the broker's to say: a forged
@@ -52,8 +53,9 @@ class Target:
 class Admission:
     """The checks of sends; each raises Refused."""
 
-    def __init__(self, config: LiveConfig, topics: Topics, rng: Rng, announce: Announce) -> None:
+    def __init__(self, config: LiveConfig, topics: Topics, rng: Rng, announce: Announce, room: Room) -> None:
         self._config = config
+        self._room = room
         self._topics = topics
         self._rng = rng
         self._announce = announce
@@ -67,6 +69,8 @@ class Admission:
         """The topic a message is for and the queue that is written to, after all checks of this module but that of the
         properties."""
         self.made_topic = False
+        if self._room.tight:
+            self._check_room()
         target = self._targets.get(message.topic) or self._admit(message)
         self.check_body(body_bytes)
         queue_id = message.queue_id
@@ -75,7 +79,16 @@ class Admission:
     def target(self, message: Submission) -> Target:
         """The topic a message is for; it is made when that is allowed."""
         self.made_topic = False
+        if self._room.tight:
+            self._check_room()
         return self._targets.get(message.topic) or self._admit(message)
+
+    def _check_room(self) -> None:
+        """Refuse what is new while the disk is nearly full: the rest of it is for what ends what is there."""
+        try:
+            self._room.check(Use.MESSAGE)
+        except StoreError as error:
+            raise refusal(error) from error
 
     def _admit(self, message: Submission) -> Target:
         topic = message.topic

@@ -120,7 +120,10 @@ class Figures:
         path = self._store.log_path
         usage = self._store.space.of_log()
         ratio = str(round(usage.fullness, 2))
+        room, refusal = self._store.room, self._store.refusal
         return {
+            "writesRefused": "" if refusal is None else str(refusal),
+            "diskReserve": f"{_readable(room.reserve.size)} of {_readable(room.reserve.base)}",
             "commitLogDiskRatio": ratio,
             f"commitLogDiskRatio_{path}": ratio,
             "consumeQueueDiskRatio": str(round(self._store.space.of_queues().fullness, 2)),

@@ -22,6 +22,7 @@ from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.runtime.rng import Rng
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
+from gantrymq.store.room import Use
 from gantrymq.store.values import NewRecord
 
 
@@ -75,6 +76,7 @@ class SendBacks:
             return
         record = self._record(client, returned, group.retry_queue_nums, group.retry_max_times)
         try:
+            self._store.room.check(Use.COPY)
             placement = self._store.append((record,))[0]
         except GantryError as error:
             raise Refused(Refusal.FAILED, str(error)) from error

@@ -34,6 +34,7 @@ from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
+from gantrymq.store.room import Use
 from gantrymq.store.values import NewRecord, Placement
 
 log = logging.getLogger("gantrymq.broker")
@@ -93,6 +94,7 @@ class ReviveLog:
         have failed. Raises StoreError or MessageIllegal when the store does not take them; then nothing was done.
         """
         now = self._time.wall_ms()
+        self._store.room.check(Use.COPY)
         placements = self._store.append([*before, *(self._record(line, now) for line in lines)])
         written: list[tuple[Line, Placement, OpenPoint | None]] = []
         for line, placement in zip(lines, placements[len(before) :], strict=True):

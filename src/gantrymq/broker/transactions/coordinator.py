@@ -21,6 +21,7 @@ from gantrymq.broker.transactions.endings import TransactionEndings, end_after
 from gantrymq.broker.transactions.half_runs import HalfRuns, RunDone
 from gantrymq.broker.transactions.history import DIRECTORY, TransactionHistory
 from gantrymq.broker.transactions.lost_senders import LostSenders
+from gantrymq.broker.transactions.parked import ParkedMessages
 from gantrymq.broker.transactions.ports import OffsetBook, ProducerGroups, TopicLookup
 from gantrymq.errors import InvariantViolated, MessageIllegal, StoreError
 from gantrymq.message import flags, properties
@@ -33,6 +34,7 @@ from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.store.log.appender import RunItem
 from gantrymq.store.log.conditions import Unconfirmed
+from gantrymq.store.room import Use
 from gantrymq.store.values import NewRecord, Placement
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.history.events import Kind
@@ -87,9 +89,11 @@ class TransactionCoordinator:
         self._files = DerivedFiles(store, offsets, clock, disk)
         self.counts: Final = TransactionCounts()
         self.history: Final = TransactionHistory(disk, clock, store.path(DIRECTORY))
+        self.parked: Final = ParkedMessages(store, clock)
         self._unconfirmed: dict[int, Unconfirmed] = {}
         """By half queue offset: halves that are not safe and whose senders were told so."""
         self._take(TransactionTable(DecisionLog(store.queue_range(HALF, HALF_QUEUE_ID)[0])))
+        store.room.need = lambda: self.table.bytes_to_end()
 
     def _take(self, table: TransactionTable) -> None:
         self.table = table
@@ -164,11 +168,13 @@ class TransactionCoordinator:
         self.history.start()
         self.checks.start()
         self._lost_senders.restarted(self.table)
+        self.parked.start()
         self._files.start(self.table)
 
     def close(self) -> None:
         """Stop the timers and save what shortens the next start. The store must still be open."""
         self.checks.close()
+        self.parked.close()
         self._lost_senders.close()
         self._files.close(self.table)
         self.history.close()
@@ -236,6 +242,7 @@ class TransactionCoordinator:
         fields = read_half(structs.replace(parked, topic=HALF))
         if self.table.to_join(fields.group, fields.unique_key) is not None:
             raise Refused(Refusal.FAILED, f"the transaction {fields.unique_key} of {fields.group} is open already")
+        self._store.room.check(Use.COPY)
         (place,) = self._store.append((stored,))
         self._open(
             place, stored.properties, stored.born_host, fields.group, fields.unique_key, fields.real_topic,
@@ -259,6 +266,7 @@ class TransactionCoordinator:
         half = OpenHalf(
             place.queue_offset, place.log_offset, group, unique_key, real_topic, real_queue_id, place.store_timestamp,
             immunity or self._config.timeout_ms, _STORING, immunity, (), None, [done], tags_code=tags_code,
+            size=place.size,
         )  # fmt: skip
         self.table.add(half, place.data)
         self._safety.tell(place.log_offset + place.size, self._stored, half, self._late)

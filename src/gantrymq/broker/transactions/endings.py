@@ -12,6 +12,7 @@ from gantrymq.errors import CorruptRecord, InvariantViolated, StoreError, StoreU
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.log.conditions import Unconfirmed
+from gantrymq.store.room import Use
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.history.events import Kind
 from gantrymq.transactions.ports import HalfStore
@@ -81,6 +82,7 @@ class TransactionEndings:
         self._store = store
         self._appender = store.appender
         self._safety = store.safety
+        self._room = store.room
         self._position, self._now_ms = -1, 0
         """The safe position when the clock was asked last, and what it said."""
         self._table = table
@@ -97,6 +99,8 @@ class TransactionEndings:
         """Deliver an open half to its topic, which consumers read ``queues`` queues of. Raises StoreUnavailable when
         nothing was appended (the half is still open); else ``then`` is called when the write has ended. ``by``,
         ``cause``, ``note``: see ``op_record``; ``b""``: this broker."""
+        if self._room.tight:
+            self._room.check(Use.DECISION)
         queue_id = half.real_queue_id
         if queue_id >= queues:
             queue_id %= queues  # The topic has fewer queues than when it was sent: there nobody would read it (X4).
@@ -122,6 +126,8 @@ class TransactionEndings:
 
         False, and nothing has happened: commit them one by one. Raises StoreUnavailable like ``commit``.
         """
+        if self._room.tight:
+            self._room.check(Use.DECISION)
         queue_id = halves[0].real_queue_id
         if queue_id >= queues:
             queue_id %= queues
@@ -170,6 +176,8 @@ class TransactionEndings:
 
     def park(self, half: OpenHalf, then: Waiting | None, cause: Cause) -> None:
         """Put an open half aside for the operator; like ``commit``."""
+        if self._room.tight:
+            self._room.check(Use.DECISION)
         self._make_parked_topic()
         parked = parked_record(self._record_of(half), half.log_offset, half.times_asked)
         self._end(half, Event.GIVE_UP, Decision.PARKED, parked, then, b"", cause, "")

@@ -11,7 +11,8 @@ from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.sight import all_of_them
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.derived_files import first_op_behind
-from gantrymq.broker.transactions.pages import Told, TransactionPages, progress_of, was_resumed
+from gantrymq.broker.transactions.pages import Told, TransactionPages, progress_of
+from gantrymq.broker.transactions.parked import was_resumed
 from gantrymq.broker.transactions.ports import ProducerGroups
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import flags

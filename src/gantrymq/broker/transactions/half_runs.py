@@ -86,9 +86,9 @@ class HalfRuns:
         halves = [
             OpenHalf(
                 number, place, group, item[3] or "", topic, queue_id, stored_at, immunity, _STORING, own,
-                tags_code=item[4],
+                tags_code=item[4], size=len(record),
             )
-            for number, (place, item) in enumerate(zip(places, items, strict=True), queue_offset)
+            for number, (place, item, record) in enumerate(zip(places, items, records, strict=True), queue_offset)
         ]  # fmt: skip
         self._table.add_run(halves, records)
         self._safety.tell(places[-1] + len(records[-1]), self._stored, _Run(halves, done), self._late)

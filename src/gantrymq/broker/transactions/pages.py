@@ -16,8 +16,9 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.sight import all_of_them
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
+from gantrymq.broker.transactions.parked import was_resumed
 from gantrymq.broker.transactions.ports import ProducerGroups
-from gantrymq.message.system_topics import HALF, PARKED
+from gantrymq.message.system_topics import PARKED
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.history.diagnosis import CheckProgress, Surroundings, Transaction, diagnose
@@ -38,8 +39,6 @@ RECORDS_AT_ONCE: Final = 32
 """Looked at, or read, between two pauses, so that other work is not delayed."""
 SPARSE: Final = 4
 """Offsets for each open half, from which on the others are not looked up one by one."""
-SAME_KEY_MAX: Final = 64
-"""Records of one id that are looked at; a client that sends an object again reuses its id."""
 GROUPS_MAX: Final = 1_000
 """Producer groups in a summary, those with the oldest open transaction first."""
 
@@ -158,7 +157,6 @@ class TransactionPages:
         """
         now_ms, table, counts = self._clock.wall_ms(), self._coordinator.table, self._coordinator.counts
         oldest = table.oldest()
-        first_parked, end_parked = self._store.queue_range(PARKED, 0)
         by_group = table.by_group()
         groups = [
             {
@@ -173,7 +171,7 @@ class TransactionPages:
             "now_ms": now_ms,
             "open": len(table),
             "oldest_age_ms": _age(oldest, now_ms),
-            "parked_records": end_parked - first_parked,
+            "parked_records": self._coordinator.parked.waiting(),
             "groups": groups[:GROUPS_MAX],
             "groups_more": max(len(groups) - GROUPS_MAX, 0),
             "topics": {topic: number for topic, number in table.by_topic().items() if number and told(topic)},
@@ -227,15 +225,6 @@ def progress_of(half: OpenHalf, clock: Clock, now_ms: int) -> CheckProgress:
     """What is known of an open half beside its record."""
     due = None if half.due < 0 else now_ms + max(round((half.due - clock.monotonic()) * 1000), 0)
     return CheckProgress(half.times_asked, half.unknown_answers, due)
-
-
-def was_resumed(store: MessageStore, parked: HalfRecord) -> bool:
-    """Whether an operator had a parked one checked again: there is a later half of the same transaction."""
-    later = store.query(HALF, parked.unique_key, SAME_KEY_MAX) if parked.unique_key else []
-    halves = (HalfRecord.of(record) for record in later)
-    return any(
-        half is not None and half.log_offset > parked.log_offset and half.identity == parked.identity for half in halves
-    )
 
 
 def _of(wanted: str | None, topic: str) -> bool:

@@ -38,10 +38,13 @@ class ResumeOperation:
         Raises Refused, CorruptRecord or StoreUnavailable instead of a call of ``done``.
         """
 
+        parked = self._parked(log_offset)
+
         def stored(half: OpenHalf, error: StoreError | None) -> None:
             done(None if error is None else Refused(Refusal.FAILED, str(error)))
             if error is not None and not isinstance(error, Unconfirmed):
                 return
+            self._coordinator.parked.resumed(parked.queue_offset)
             note = "" if operator is None else operator.note
             self._coordinator.history.note(Kind.RESUMED, half.place, peer=client.address, text=note)
             log.warning(
@@ -49,7 +52,7 @@ class ResumeOperation:
                 f" by operator: {note}" if note else "",
             )  # fmt: skip
 
-        self._coordinator.resume(self._parked(log_offset), stored)
+        self._coordinator.resume(parked, stored)
 
     def _parked(self, log_offset: int) -> StoredMessage:
         message = self._store.read(log_offset)

@@ -16,7 +16,8 @@ from gantrymq.store.message_store import MessageStore
 log = logging.getLogger("gantrymq.broker")
 
 EXPIRY_SECONDS: Final = 10.0
-RETENTION_SECONDS: Final = 60.0
+RETENTION_SECONDS: Final = 10.0
+"""As Apache's ``cleanResourceInterval``: a disk that is full is left as soon as something may go."""
 
 
 class Housekeeping:
@@ -65,7 +66,8 @@ class Retention:
         """A look at clock and disk."""
         config, now_ms = self._config, self._clock.wall_ms()
         percent = self._store.space.fullest()[1] * 100
-        if config.retention.clean_file_forcibly_enable and percent > config.retention.disk_space_clean_forcibly_ratio:
+        too_full = percent > config.retention.disk_space_clean_forcibly_ratio or self._store.room.nearly_full
+        if config.retention.clean_file_forcibly_enable and too_full:
             self._delete(now_ms, 0)
         elif percent > config.retention.disk_max_used_space_ratio or self._is_time(now_ms):
             self._delete(now_ms, config.retention.file_reserved_time)

@@ -72,8 +72,10 @@ class Appender:
         writer = self._writer
         if writer.unwritten >= APPENDS_PER_WRITE:
             writer.write_out()  # whoever waits for it is told when it fails
-        if writer.refusal is not None:
+        if writer.final is not None:
             writer.check_refusal()
+        if writer.room.tight:
+            writer.room.prepare(0)  # the append may begin a file of the log
         if writer.unwritten:
             return self._last_timestamp  # records of one write have one store time: the clock shows in a send's cost
         now = self._clock.wall_ms()
@@ -93,7 +95,7 @@ class Appender:
         """
         queue = self._queues.get((topic, queue_id))
         commit_log = self._log
-        if queue is None or self._writer.refusal is not None or birth[3] & NO_QUEUE_ENTRY:
+        if queue is None or self._writer.final is not None or birth[3] & NO_QUEUE_ENTRY:
             born_timestamp, born_host, flag, sys_flag, times = birth
             return self.append(
                 (NewRecord(topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, times),)

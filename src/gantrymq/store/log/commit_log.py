@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreError, StoreUnavailable, invariant
 from gantrymq.protocol.stored_message import encode_blank
 from gantrymq.runtime.disk import File
@@ -26,6 +28,8 @@ class CommitLog:
         self._unsynced: list[Segment] = []
         self._active: list[Segment] = []
         """Files kept open because a sync may be using them."""
+        self.make_room: Callable[[int], bool] = lambda _size: False
+        """Makes room for a few bytes on a full disk, if that is possible: the name of the next file needs them."""
         self._torn: list[tuple[int, int]] = []
         """Ranges that a failed write left bytes in; zeroed before the next record goes there."""
 
@@ -83,7 +87,12 @@ class CommitLog:
 
     def _make_file(self) -> Segment:
         try:
-            return self.files.grow()
+            try:
+                return self.files.grow()
+            except DiskFull:
+                if not self.make_room(0):
+                    raise
+                return self.files.grow()
         except StoreUnavailable:
             raise
         except (StoreError, OSError) as error:

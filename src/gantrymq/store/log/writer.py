@@ -13,14 +13,12 @@ from gantrymq.store.files.checkpoint import MarkFile
 from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.flush import Done, Flusher
 from gantrymq.store.log.safety import LogSafety
-from gantrymq.store.space import Space
+from gantrymq.store.room import Reason, Room
 
 log = logging.getLogger("gantrymq.store")
 
 BUFFER_LIMIT_BYTES = 4 << 20
 """Appended bytes that are written at once instead of at the end of the loop's turn."""
-SPACE_CHECK_SECONDS = 10.0
-"""How long an answer of the file system about its free space is believed."""
 
 
 class LogWriter:
@@ -31,7 +29,7 @@ class LogWriter:
         self,
         config: StoreConfig,
         disk: Disk,
-        space: Space,
+        room: Room,
         clock: Clock,
         commit_log: CommitLog,
         safety: LogSafety,
@@ -39,7 +37,8 @@ class LogWriter:
         changed: Callable[[], None],
     ) -> None:
         self._config = config
-        self._space = space
+        self.room = room
+        commit_log.make_room = room.make_room
         self._clock = clock
         self._log = commit_log
         self._safety = safety
@@ -51,11 +50,8 @@ class LogWriter:
         self._turn_armed = False
         self.unwritten = 0
         """Appends since the last write."""
-        self.refusal: StoreUnavailable | None = None
-        """Why appends are refused: until there is space again, or for good."""
         self.final: StoreUnavailable | None = None
-        """Why the store will never take an append again."""
-        self._space_checked = clock.monotonic() - SPACE_CHECK_SECONDS
+        """Why the store will never take an append again. A full disk is no such reason: ``room`` says who may write."""
 
     def appended(self) -> None:
         """One more append is in the log's memory: it is written at the end of the loop's turn, or now when there is
@@ -72,27 +68,14 @@ class LogWriter:
     # ---- refusal
 
     def check_refusal(self) -> None:
-        """Raise while appends are refused; a full disk is looked at again from time to time."""
-        if self.final is None and self._clock.monotonic() - self._space_checked >= SPACE_CHECK_SECONDS:
-            self._check_space()
-        if self.refusal is not None:
-            raise self.refusal
-
-    def _check_space(self) -> None:
-        self._space_checked = self._clock.monotonic()
-        path, ratio = self._space.fullest()
-        limit = self._config.disk_space_warning_ratio
-        self.refusal = self.final
-        if ratio > limit and self.final is None:
-            self.refusal = DiskFull(
-                f"the file system of {path} is {ratio:.1%} full, above diskSpaceWarningLevelRatio "
-                f"({limit:.0%}); free space, then writes continue by themselves"
-            )
-            log.error("%s", self.refusal)
+        """Raise when nothing is written any more."""
+        if self.final is not None:
+            self.room.refused["any", Reason.FAILED.value] += 1
+            raise self.final
 
     def stop(self, reason: StoreUnavailable) -> None:
         """Refuse appends for good."""
-        self.final = self.refusal = self._safety.stopped = reason
+        self.final = self._safety.stopped = reason
 
     # ---- write
 
@@ -106,12 +89,13 @@ class LogWriter:
         self.unwritten = 0
         if commit_log.appended == commit_log.written:
             return None
-        if self._clock.monotonic() - self._space_checked >= SPACE_CHECK_SECONDS:
-            self._check_space()
+        size = commit_log.appended - commit_log.written
+        if self.room.tight:
+            self.room.prepare(size)
         try:
             commit_log.write_out()
         except (StoreError, OSError) as error:
-            return self._write_failed(error)
+            return self._write_failed(error, size)
         position = commit_log.written
         if self._sync_first:
             self._flusher.start()
@@ -120,12 +104,15 @@ class LogWriter:
             if self._flush_timer is None:
                 self._flush_timer = self._clock.call_later(self._config.flush_interval_commit_log / 1000, self._flush)
         self._safety.written(position)
+        self.room.wrote(size)
         self._changed()
         return None
 
-    def _write_failed(self, error: StoreError | OSError) -> StoreUnavailable:
+    def _write_failed(self, error: StoreError | OSError, size: int) -> StoreUnavailable:
         """Nothing of the write is stored: positions and queue offsets are reset, and all waiting callers are told."""
         log.error("writing the log failed; nothing of it was acknowledged: %s", error)
+        if isinstance(error, DiskFull):
+            self.room.failed(size)
         if isinstance(error, DiskFull | TooManyOpenFiles):
             self._safety.taken_back(self._log.written, error)
             self._flusher.start()  # the zeros over its beginning

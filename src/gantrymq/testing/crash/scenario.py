@@ -20,7 +20,7 @@ from gantrymq.testing.crash.station import ADDRESS, CHECKS, Station
 
 TOPIC, OTHER = "Orders", "Notices"
 LOG = "/store/commitlog"
-RETENTION_S = 61.0
+RETENTION_S = 11.0
 _CONFLICT: Final = ResponseCode.ILLEGAL_OPERATION
 
 

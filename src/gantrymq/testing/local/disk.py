@@ -53,6 +53,9 @@ class MemoryFile:
         del self._content.data[size:]
         self._content.size = size
 
+    def allocate(self, size: int) -> None:
+        self._content.size = max(size, self._content.size)
+
     def size(self) -> int:
         return self._content.size
 

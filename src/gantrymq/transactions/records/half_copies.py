@@ -39,6 +39,8 @@ class HalfCopy:
     stored_at: int
     identity: Identity
     fields: HalfFields
+    size: int
+    """bytes in the log"""
 
     @property
     def is_put_back(self) -> bool:
@@ -50,7 +52,7 @@ def copy_of(record: StoredMessage) -> HalfCopy:
     """Raises CorruptRecord when the record is no half message."""
     fields = read_half(record)
     identity = (fields.group, fields.unique_key, record.born_timestamp, record.body_crc)
-    return HalfCopy(record.queue_offset, record.log_offset, record.store_timestamp, identity, fields)
+    return HalfCopy(record.queue_offset, record.log_offset, record.store_timestamp, identity, fields, record.size)
 
 
 def read_halves(

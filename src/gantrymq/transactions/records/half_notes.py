@@ -47,6 +47,8 @@ class Note(msgspec.Struct, frozen=True, array_like=True, gc=False):
     own_immunity_ms: int
     sender: str = ""
     """Missing in the notes of earlier versions, which ignore it."""
+    size: int = 0
+    """Likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ def can_be_noted(half: OpenHalf) -> bool:
 def note_of(half: OpenHalf) -> Note:
     return Note(
         half.queue_offset, half.log_offset, half.stored_at, half.unique_key, half.group, half.real_topic,
-        half.real_queue_id, half.own_immunity_ms, half.sender,
+        half.real_queue_id, half.own_immunity_ms, half.sender, half.size,
     )  # fmt: skip
 
 
@@ -75,7 +77,7 @@ def open_half(note: Note, timeout_ms: int) -> OpenHalf:
     own = note.own_immunity_ms
     return OpenHalf(
         note.queue_offset, note.log_offset, note.group, note.unique_key, note.real_topic, note.real_queue_id,
-        note.stored_at, own or timeout_ms, State.OPEN, own, sender=note.sender,
+        note.stored_at, own or timeout_ms, State.OPEN, own, sender=note.sender, size=note.size,
     )  # fmt: skip
 
 

@@ -131,6 +131,10 @@ class DecisionLog:
             self._bytes.extend(bytes(max(index + 1 - len(self._bytes), _GROWTH)))
             self._bytes[index] = decision
 
+    def count(self, decision: Decision) -> int:
+        """How many half messages in the log have this decision."""
+        return self._bytes.count(decision)
+
     def undecided(self, end: int, start: int = 0, limit: int | None = None) -> list[int]:
         """Half queue offsets from ``start`` up to ``end`` without a decision, at most the first ``limit``."""
         base, known = self._base, self._bytes

@@ -68,6 +68,8 @@ class OpenHalf(Struct, gc=False, eq=False):
     """Log offset of the first record of the current decision."""
     first_op_queue_offset: int = -1
     """Queue offset of its op message."""
+    size: int = 0
+    """Bytes of the first copy in the log; 0: unknown."""
     tags_code: int | None = None
     """Of the final message; None: it is still to be found in the properties."""
 

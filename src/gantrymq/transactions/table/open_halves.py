@@ -14,6 +14,10 @@ _OPEN: Final = State.OPEN
 KEPT_RECORDS_BYTES: Final = 8 * 1024 * 1024
 """Halves are kept in memory until so much was stored behind them (and less than twice as much), so that a commit soon
 after the half needs no read. Those that stay open longer are read: they must not take the place of the others."""
+END_BYTES: Final = 512
+"""Of the log for the end of a half, beside its message: an op message, and entries of queues."""
+UNKNOWN_BYTES: Final = 4096
+"""What a half is taken for whose size nobody noted: notes of earlier versions."""
 RECORD_BYTES: Final = 200
 """Of memory for a kept half beside its record."""
 SHARED_TEXTS: Final = 10_000
@@ -40,6 +44,8 @@ class TransactionTable:
         self._kept_before: list[OpenHalf] = []
         self._kept: list[OpenHalf] = []
         """The halves whose records are kept, in two generations, ended ones among them."""
+        self._open_bytes = 0
+        """Of all halves, in the log."""
         self._kept_bytes = 0
         """Of the younger generation."""
 
@@ -52,6 +58,10 @@ class TransactionTable:
     def __contains__(self, queue_offset: int) -> bool:
         return queue_offset in self._halves
 
+    def bytes_to_end(self) -> int:
+        """What the log grows by at most if every half is committed or parked now."""
+        return self._open_bytes + END_BYTES * len(self._halves)
+
     def get(self, queue_offset: int) -> OpenHalf | None:
         """The half whose first copy has this queue offset."""
         return self._halves.get(queue_offset)
@@ -63,6 +73,7 @@ class TransactionTable:
             raise InvariantViolated("a half message enters the table once")
         for copy_offset, _ in half.copies:
             self._by_copy[copy_offset] = half
+        self._open_bytes += half.size or UNKNOWN_BYTES
         texts, key = self._texts, half.unique_key
         if len(texts) > SHARED_TEXTS:
             texts.clear()
@@ -95,6 +106,7 @@ class TransactionTable:
             if by_offset.setdefault(half.queue_offset, half) is not half:
                 raise InvariantViolated("a half message enters the table once")
             half.group, half.real_topic = group, topic
+            self._open_bytes += half.size or UNKNOWN_BYTES
             of_group[half.unique_key] = half
             half.record = record
             self._kept.append(half)
@@ -142,6 +154,7 @@ class TransactionTable:
         of_group = self._by_key.get(first.group, {})
         for half in halves:
             queue_offset, key = half.queue_offset, half.unique_key
+            self._open_bytes -= half.size or UNKNOWN_BYTES
             decisions[queue_offset] = decision
             del by_offset[queue_offset]
             if of_group.get(key) is half:
@@ -155,6 +168,7 @@ class TransactionTable:
     def remove(self, half: OpenHalf) -> None:
         """Drop a half that was decided or never became durable."""
         del self._halves[half.queue_offset]
+        self._open_bytes -= half.size or UNKNOWN_BYTES
         for queue_offset, _ in half.copies:
             self._by_copy.pop(queue_offset, None)
         self._by_topic[half.real_topic] -= 1
