@@ -15,7 +15,8 @@ import typer
 
 from gantrymq.admin.audit import default_path
 from gantrymq.cli.cluster_options import LOCAL, USAGE, NameServers, fail
-from gantrymq.cli.serving.running import run
+from gantrymq.cli.serving.exposure import is_loopback, of_console, warning_of
+from gantrymq.cli.serving.running import run, say
 from gantrymq.errors import ConfigError, Unreachable
 from gantrymq.runtime.addresses import address_of, is_loopback
 from gantrymq.runtime.clock import SystemClock
@@ -74,6 +75,9 @@ def console(
             raise ConfigError("give --tls-cert and --tls-key, or neither")
     except ConfigError as error:
         fail(str(error), NAME, USAGE)
+    secure = tls_cert is not None or chosen.behind_proxy
+    if warning := warning_of(of_console(host, has_users=True, only_tls=secure)):
+        say(warning)
     run(
         NAME,
         lambda: _running(host, port, chosen, audit or default_path(), tls_cert, tls_key, name_servers),

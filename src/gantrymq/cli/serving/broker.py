@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.cli.serving.network import server_network
+from gantrymq.cli.serving.exposure import of_broker, of_http, warning_of
+from gantrymq.cli.serving.network import demands_tls, server_network
 from gantrymq.cli.serving.running import Started, run, say
 from gantrymq.cli.serving.settings import check_name_server, numeric_ip, settings_of
 from gantrymq.runtime.addresses import LOOPBACK
@@ -69,11 +70,22 @@ def broker(
     run("broker", program, log_level)
 
 
+def _warn(config: BrokerConfig, network: Network, *, has_users: bool) -> None:
+    ports = [of_broker(config.network.bind_address, has_users)]
+    if config.network.http_port:
+        setting, only_tls = "httpBindAddress=127.0.0.1", demands_tls(network)
+        ports.append(of_http("broker", config.network.http_bind_address, has_users, setting, only_tls=only_tls))
+    for port in ports:
+        if warning := warning_of(port):
+            say(warning)
+
+
 @asynccontextmanager
 async def running_broker(
     config: BrokerConfig, file: Path | None, network: Network, access: Access | None = None
 ) -> AsyncIterator[str]:
     """``file``: the broker.conf, which keeps what tools change meanwhile. ``access``: users that are open already."""
+    _warn(config, network, has_users=access is not None or config.access.is_on)
     disk = OsDisk()
     path = str(file.resolve()) if file is not None else ""
     running = Broker(

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gantrymq.cli.serving.exposure import of_http, of_name_server, warning_of
 from gantrymq.cli.serving.nameserver_http import metrics_endpoint
-from gantrymq.cli.serving.network import server_network
+from gantrymq.cli.serving.network import demands_tls, server_network
 from gantrymq.cli.serving.running import Started, run, say
 from gantrymq.errors import ConfigError
 from gantrymq.nameserver.config import NameServerConfig, from_properties
@@ -75,6 +76,14 @@ async def running_name_server(
 ) -> AsyncIterator[str]:
     """``http``: address and port of ``/metrics``; port 0: none. ``access``: the users of the broker in the same
     process."""
+    has_users = access is not None or config.access.is_on
+    ports = [of_name_server(config.listen_host, has_users)]
+    if http[1]:
+        only_tls = demands_tls(network)
+        ports.append(of_http("name server", http[0], has_users, "--http-bind 127.0.0.1", only_tls=only_tls))
+    for port in ports:
+        if warning := warning_of(port):
+            say(warning)
     name_server = NameServer(config, network, SystemClock(), OsDisk(), access)
     address = await name_server.start()
     name_server.loop_watch.start()

@@ -10,6 +10,15 @@ from gantrymq.runtime.network import Network, TcpNetwork
 from gantrymq.runtime.tls.settings import ENVIRONMENT, TlsMode
 
 
+def demands_tls(network: Network) -> bool:
+    """Whether the listening addresses of a network take no connection without TLS."""
+    if isinstance(network, TcpNetwork):
+        return False  # and the modules of TLS are not loaded
+    from gantrymq.runtime.tls.network import TlsNetwork
+
+    return isinstance(network, TlsNetwork) and network.only_tls
+
+
 def server_network(tls_config: Path | None, *, own_name_server: bool = False) -> Network:
     """``tls_config``: the file; None: the one that the environment names, if any. ``own_name_server``: whether this
     process is a client of its own name server. Raises ConfigError, which says what is wrong with the settings.

@@ -42,7 +42,8 @@ class TlsNetwork:
         self._network = network
         self._clock = clock
         self._server = None if mode is TlsMode.DISABLED else server
-        self._only_tls = mode is TlsMode.ENFORCING
+        self.only_tls: Final = self._server is not None and mode is TlsMode.ENFORCING
+        """Whether listening addresses take no connection without TLS."""
         self._client = client
 
     async def listen(self, host: str, port: int, accept: Callable[[], Receiver], gate: Gate | None = None) -> Listener:
@@ -50,7 +51,7 @@ class TlsNetwork:
         if server is None:
             return await self._network.listen(host, port, accept, gate)
         return await self._network.listen(
-            host, port, lambda: _Accepted(server, self._clock, accept, gate, only_tls=self._only_tls), gate
+            host, port, lambda: _Accepted(server, self._clock, accept, gate, only_tls=self.only_tls), gate
         )
 
     async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:

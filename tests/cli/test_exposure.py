@@ -1,0 +1,75 @@
+"""Every socket that a command listens on says at its start when strangers can reach it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gantrymq.cli.serving.exposure import is_loopback, of_broker, of_console, of_http, of_name_server
+from gantrymq.cli.serving.exposure import warning_of as warning
+
+PORTS = {
+    "broker": lambda host, users, tls: of_broker(host, users),
+    "name server": lambda host, users, tls: of_name_server(host, users),
+    "HTTP of a broker": lambda host, users, tls: of_http(
+        "broker", host, users, "httpBindAddress=127.0.0.1", only_tls=tls
+    ),
+    "HTTP of a name server": lambda host, users, tls: of_http(
+        "name server", host, users, "--http-bind 127.0.0.1", only_tls=tls
+    ),
+    "console": lambda host, users, tls: of_console(host, users, only_tls=tls),
+}
+
+
+@pytest.mark.parametrize("port", PORTS)
+def test_a_port_that_strangers_reach_says_so_and_what_to_do(port: str) -> None:
+    for host in ("0.0.0.0", "::", "10.0.0.7", "broker.example"):
+        open_to_all = warning(PORTS[port](host, False, False))
+        assert open_to_all is not None and host in open_to_all and "has no users" in open_to_all
+        assert "127.0.0.1" in open_to_all and "docs/" in open_to_all
+        plain = warning(PORTS[port](host, True, False))
+        takes_passwords = PORTS[port](host, True, False).takes_passwords
+        assert (plain is not None) == takes_passwords
+        assert plain is None or ("passwords" in plain and ("tls" in plain.lower()))
+        assert warning(PORTS[port](host, True, True)) is None
+    for host in ("127.0.0.1", "::1", "localhost", "127.9.9.9"):
+        assert is_loopback(host) and warning(PORTS[port](host, False, False)) is None
+
+
+def first_line(*command: str) -> str:
+    """The first line on standard error of a command, which is then stopped."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gantrymq.cli.main", *command],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stderr is not None
+    try:
+        return process.stderr.readline()
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def test_broker_and_name_server_on_all_addresses_say_it_at_their_start(tmp_path: Path) -> None:
+    common = ("--listen-port", "0", "--log-level", "error")
+    assert "name server listens on 0.0.0.0 and has no users" in first_line("nameserver", *common)
+    store = ("--store", str(tmp_path / "s"), "--http-port", "0")
+    assert "broker listens on 0.0.0.0 and has no users" in first_line("broker", *store, *common)
+
+
+def test_a_console_with_users_and_without_tls_says_that_passwords_can_be_read(tmp_path: Path) -> None:
+    pytest.importorskip("starlette", reason="the console needs starlette")
+    from gantrymq.console.passwords import hashed
+    from gantrymq.runtime.rng import SystemRng
+
+    settings = tmp_path / "console.toml"
+    settings.write_text(f'[users.vera]\nrole = "viewer"\npassword = "{hashed("correct horse", SystemRng(1))}"\n')
+    audit = ("--audit", str(tmp_path / "audit.jsonl"))
+    line = first_line("console", "--host", "0.0.0.0", "--port", "0", "--settings", str(settings), *audit)
+    assert "console listens on 0.0.0.0 without TLS" in line and "--tls-cert" in line
