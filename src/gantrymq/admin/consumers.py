@@ -139,17 +139,22 @@ class Consumers:
         """Members and subscriptions of a group, over all brokers; None when nobody is online."""
         merged: ConsumerConnections | None = None
         clients = {}
+        conflicts: dict[str, dict[str, list[str]]] = {}
         for address in (await self._asking.masters()).values():
             answer = await self._asking.ask(
                 address, RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupOnly(consumer_group=group),
                 what=f"members of group {group!r}", accept=(ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE),
             )  # fmt: skip
             if answer.code == ResponseCode.SUCCESS:
-                merged = merged or ConsumerConnections.decode(answer.body)
-                clients.update({c.client_id: c for c in ConsumerConnections.decode(answer.body).connection_set})
+                found = ConsumerConnections.decode(answer.body)
+                merged = merged or found
+                conflicts |= found.subscription_conflicts or {}
+                clients.update({c.client_id: c for c in found.connection_set})
         if merged is None:
             return None
-        return msgspec.structs.replace(merged, connection_set=[clients[name] for name in sorted(clients)])
+        return msgspec.structs.replace(
+            merged, connection_set=[clients[name] for name in sorted(clients)], subscription_conflicts=conflicts or None
+        )
 
     async def running(self, group: str, client_id: str) -> ConsumerRunning:
         """What a member says of itself; asked through any broker that knows it."""

@@ -185,7 +185,8 @@ def show_group(group: Name, as_json: Json = False, name_servers: NameServers = L
         subscriptions = {t: data.sub_string for t, data in sorted(online.subscription_table.items())} if online else {}
         members = [client.client_id for client in online.connection_set] if online else []
         state = {"members": members, "subscriptions": subscriptions, "topics": topics, "lag": lag}
-        return settings, {**state, "model": online.message_model if online else None}
+        conflicts = (online.subscription_conflicts if online else None) or {}
+        return settings, {**state, "model": online.message_model if online else None, "conflicts": conflicts}
 
     settings, state = with_cluster(name_servers, work, "group show")
     rows = [
@@ -210,6 +211,12 @@ def show_group(group: Name, as_json: Json = False, name_servers: NameServers = L
                 "messages behind": state["lag"],
             }
         )
+        for topic, selectors in state["conflicts"].items():
+            texts = "; ".join(f"{selector} ({', '.join(clients)})" for selector, clients in selectors.items())
+            typer.echo(
+                f"Members select different messages of {topic}: {texts}. The group has one of these selectors at a "
+                "time, and skips what it does not select. Give members with another selector a group of their own."
+            )
 
     show.answer(as_json, {"group": group, "brokers": rows, **state}, draw)
 

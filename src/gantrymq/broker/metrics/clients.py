@@ -29,11 +29,18 @@ GROUPS: Final[Metric] = Metric(
     "rocketmq_consumer_group_number", Kind.GAUGE, "groups", (), "Consumer groups that the broker has settings of."
 )
 
+CONFLICTS: Final[Metric] = Metric(
+    "gantry_subscription_conflicts", Kind.GAUGE, "selectors", ("consumer_group", "topic"),
+    "Different selectors that members of a group have for one topic; only where there are several. The group skips "
+    "messages then.",
+)  # fmt: skip
+
 
 def declare_clients(metrics: Metrics, config: LiveConfig, registries: Registries) -> None:
     """Declare the metrics of this module."""
     metrics.declare(PRODUCERS, lambda: _producers(registries))
     metrics.declare(CONSUMERS, lambda: _consumers(registries))
+    metrics.declare(CONFLICTS, lambda: _conflicts(registries))
     metrics.declare(PERMISSION, single(lambda: config.identity.broker_permission))
     metrics.declare(TOPICS, single(lambda: len(registries.topics.names())))
     metrics.declare(GROUPS, single(lambda: len(registries.groups.names())))
@@ -58,3 +65,12 @@ def _consumers(registries: Registries) -> Iterable[Reading]:
             version = version_name(member.version).lower()
             found[name, member.language.lower(), version, mode, system, REMOTING] += 1
     return list(found.items())
+
+
+def _conflicts(registries: Registries) -> Iterable[Reading]:
+    found: list[Reading] = []
+    for name in registries.consumers.groups():
+        group = registries.consumers.get(name)
+        conflicts = group.conflicts() if group is not None and len(group.wants) > 1 else {}
+        found += [((name, topic), len(selectors)) for topic, selectors in conflicts.items()]
+    return found

@@ -34,6 +34,7 @@ class Connections:
             consume_type=group.consume_type,
             message_model=group.message_model,
             consume_from_where=group.consume_from_where,
+            subscription_conflicts=group.conflicts() or None,
         )
 
     def producers(self, name: str) -> ProducerConnections:

@@ -34,6 +34,12 @@ MAX_EXPRESSIONS: Final = 262_144
 """Characters of the expressions of all subscriptions of one heartbeat."""
 
 
+WARN_SECONDS: Final = 60.0
+"""Between two warnings about the selectors of one group."""
+WARNED_MAX: Final = 10_000
+"""Groups of which the last warning is remembered."""
+
+
 def _check_size(data: HeartbeatData) -> None:
     subscriptions = [one for group in data.consumer_data_set for one in group.subscription_data_set]
     for what, count, most in (
@@ -69,6 +75,8 @@ class Members:
         self._locks = registries.locks
         self._clock = clock
         self._announce = announce
+        self._warned: dict[str, float] = {}
+        """Group to when it may be said again that its members select different messages."""
 
     def heartbeat(
         self, connection: Connection, data: HeartbeatData, language: str, version: int, done: Callable[[], None]
@@ -106,10 +114,37 @@ class Members:
                 "consumer group %s of %s does not exist and may not be made", data.group_name, member.connection.address
             )
             return
+        before = self._wants(data.group_name, member)
         if self._consumers.register(data, member, keep_subscriptions=keep):
             self._notify(data.group_name)
+        if self._wants(data.group_name, member) != before:
+            self._warn_of_conflicts(data.group_name)
         if not keep:
             self._filters.subscribed(data.group_name, data.subscription_data_set)
+
+    def _wants(self, group_name: str, member: Member) -> dict[str, str] | None:
+        group = self._consumers.get(group_name)
+        return None if group is None else group.wants.get(member.connection.id)
+
+    def _warn_of_conflicts(self, group_name: str) -> None:
+        """Say that members of a group select different messages, once in a while: the group skips some of them."""
+        group, now = self._consumers.get(group_name), self._clock.monotonic()
+        conflicts = group.conflicts() if group is not None else {}
+        if not conflicts or now < self._warned.get(group_name, now):
+            return
+        if len(self._warned) >= WARNED_MAX:
+            self._warned.clear()
+        self._warned[group_name] = now + WARN_SECONDS
+        topic, selectors = next(iter(conflicts.items()))
+        some = list(selectors.items())[:4]
+        texts = "; ".join(f"{selector[:128]!r} by {', '.join(clients[:3])}" for selector, clients in some)
+        log.warning(
+            "members of the consumer group %s select different messages of the topic %s: %s. A group has one "
+            "subscription, that of the newest heartbeat, so each message that it does not select is skipped for the "
+            "whole group. Give members with another selector a group of their own, or stop the old ones first "
+            "(gantry group show %s)",
+            group_name, topic, texts, group_name,
+        )  # fmt: skip
 
     def _make_retry_topics(self, groups: Sequence[ConsumerData]) -> bool:
         """False when all are there already, or could not be made."""

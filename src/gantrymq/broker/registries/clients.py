@@ -165,6 +165,15 @@ class Subscription:
         return cls(data, selection, is_tag_type(data.expression_type))
 
 
+def selector_of(data: SubscriptionData) -> str:
+    """What a subscription selects, as one text: the same for two that select the same. The order of tags does not
+    matter."""
+    if not is_tag_type(data.expression_type):
+        return f"{data.expression_type}: {data.sub_string}"
+    tags = sorted({tag.strip() for tag in data.sub_string.split("||")} - {""})
+    return ALL if not tags or tags == [ALL] else " || ".join(tags)
+
+
 @dataclass(slots=True)
 class ConsumerGroup:
     """A group with at least one live member. Its subscriptions belong to the group, not to a connection."""
@@ -174,6 +183,20 @@ class ConsumerGroup:
     consume_from_where: ConsumeFromWhere
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     members: dict[int, Member] = field(default_factory=dict)
+    wants: dict[int, dict[str, str]] = field(default_factory=dict)
+    """By connection id: topic to selector, as the last heartbeat of each member said it."""
+
+    def conflicts(self) -> dict[str, dict[str, list[str]]]:
+        """Topics that members select from in different ways: selector to the ids of the clients that have it."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for number, wants in self.wants.items():
+            for topic, selector in wants.items():
+                found.setdefault(topic, {}).setdefault(selector, []).append(self.members[number].client_id)
+        return {
+            topic: {selector: sorted(clients) for selector, clients in sorted(by_selector.items())}
+            for topic, by_selector in sorted(found.items())
+            if len(by_selector) > 1
+        }
 
 
 class ConsumerGroups:
@@ -199,6 +222,8 @@ class ConsumerGroups:
             )
         changed = member.connection.id not in group.members
         group.members[member.connection.id] = member
+        if not keep_subscriptions:
+            group.wants[member.connection.id] = {one.topic: selector_of(one) for one in data.subscription_data_set}
         if keep_subscriptions:
             return changed
         group.consume_type = data.consume_type
@@ -223,6 +248,7 @@ class ConsumerGroups:
         group = self._groups.get(group_name)
         if group is None or group.members.pop(connection.id, None) is None:
             return False
+        group.wants.pop(connection.id, None)
         if not group.members:
             del self._groups[group_name]
         return True

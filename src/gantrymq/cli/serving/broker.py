@@ -85,7 +85,6 @@ async def running_broker(
     config: BrokerConfig, file: Path | None, network: Network, access: Access | None = None
 ) -> AsyncIterator[str]:
     """``file``: the broker.conf, which keeps what tools change meanwhile. ``access``: users that are open already."""
-    _warn(config, network, has_users=access is not None or config.access.is_on)
     disk = OsDisk()
     path = str(file.resolve()) if file is not None else ""
     running = Broker(
@@ -94,6 +93,7 @@ async def running_broker(
     )  # fmt: skip
     try:
         address = await running.start()
+        _warn(config, network, has_users=running.guard is not None)
         running.loop_watch.start()
         name, store = config.identity.broker_name, config.store
         where = f"broker {name} {address}, store {store.store_path_root_dir} ({store.flush_disk_type})"

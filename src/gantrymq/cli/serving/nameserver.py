@@ -76,7 +76,9 @@ async def running_name_server(
 ) -> AsyncIterator[str]:
     """``http``: address and port of ``/metrics``; port 0: none. ``access``: the users of the broker in the same
     process."""
-    has_users = access is not None or config.access.is_on
+    name_server = NameServer(config, network, SystemClock(), OsDisk(), access)
+    address = await name_server.start()
+    has_users = name_server.guard is not None
     ports = [of_name_server(config.listen_host, has_users)]
     if http[1]:
         only_tls = demands_tls(network)
@@ -84,8 +86,6 @@ async def running_name_server(
     for port in ports:
         if warning := warning_of(port):
             say(warning)
-    name_server = NameServer(config, network, SystemClock(), OsDisk(), access)
-    address = await name_server.start()
     name_server.loop_watch.start()
     try:
         async with metrics_endpoint(name_server, network, *http) as where:

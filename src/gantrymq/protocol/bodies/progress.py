@@ -112,6 +112,9 @@ class ConsumerConnections(Body, frozen=True, kw_only=True):
     consume_type: str | None = None
     message_model: str | None = None
     consume_from_where: str | None = None
+    subscription_conflicts: dict[str, dict[str, list[str]]] | None = None
+    """Topics that members select from in different ways: selector to client ids. Only GantryMQ's brokers say it, and
+    only where there are such topics."""
 
 
 class ProducerConnections(Body, frozen=True, kw_only=True):
