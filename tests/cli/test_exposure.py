@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.cli.serving.exposure import is_loopback, of_broker, of_console, of_http, of_name_server
+from gantrymq.cli.serving.exposure import of_broker, of_console, of_http, of_name_server
 from gantrymq.cli.serving.exposure import warning_of as warning
+from gantrymq.runtime.addresses import is_loopback
 
 PORTS = {
     "broker": lambda host, users, tls: of_broker(host, users),

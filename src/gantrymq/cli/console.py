@@ -15,7 +15,7 @@ import typer
 
 from gantrymq.admin.audit import default_path
 from gantrymq.cli.cluster_options import LOCAL, USAGE, NameServers, fail
-from gantrymq.cli.serving.exposure import is_loopback, of_console, warning_of
+from gantrymq.cli.serving.exposure import of_console, warning_of
 from gantrymq.cli.serving.running import run, say
 from gantrymq.errors import ConfigError, Unreachable
 from gantrymq.runtime.addresses import address_of, is_loopback

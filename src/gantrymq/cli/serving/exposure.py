@@ -5,8 +5,9 @@ The defaults stay RocketMQ's: a broker and a name server listen on all addresses
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
+
+from gantrymq.runtime.addresses import is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,6 @@ class Listening:
     """Whether it takes no connection without TLS."""
     tls_remedy: str = ""
     """How it gets TLS."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def warning_of(listening: Listening) -> str | None:
