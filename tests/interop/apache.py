@@ -93,6 +93,8 @@ class ApacheCluster:
         self.name_servers = ""
         self.broker_address = ""
         """Of the broker that was started last."""
+        self.metrics_port = free_port()
+        """Where a broker of 5.x that exports metrics (``metricsExporterType=PROM``) shows them."""
         self._library = library(f"server-{version}")
         self._running: list[Process] = []
         self._count = 0
@@ -119,6 +121,7 @@ class ApacheCluster:
             "brokerClusterName": "DefaultCluster", "brokerName": name, "brokerId": "0", "brokerIP1": "127.0.0.1",
             "brokerIP2": "127.0.0.1", "listenPort": str(port), "haListenPort": str(port + 1),
             "namesrvAddr": name_servers or self.name_servers, "autoCreateTopicEnable": "true",
+            "metricsPromExporterPort": str(self.metrics_port), "metricsPromExporterHost": "127.0.0.1",
             **stores_of(store or self.directory / f"store-{name}"), **SMALL_STORE, **PATIENT,
             **{key: str(value) for key, value in conf.items()},
         }  # fmt: skip

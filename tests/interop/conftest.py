@@ -159,6 +159,7 @@ def apache_5(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ap
     """Apache's name server and broker 5.5.0, shared by all tests."""
     yield from _apache(
         "5.5.0", tmp_path_factory, **OPS_AT_ONCE, recallMessageEnable="true", mappedFileSizeTimerLog="52000",
+        metricsExporterType="PROM",
         # Looks through the whole wheel, a million slots, each time.
         timerFlushIntervalMs="10000",
     )  # fmt: skip

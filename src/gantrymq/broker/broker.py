@@ -13,6 +13,7 @@ from gantrymq.broker.client import Connection
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.delivered import SAVE_SECONDS as DELIVERED_SECONDS
 from gantrymq.broker.delivery.long_polling import HeldPulls
+from gantrymq.broker.delivery.timer_metrics import declare_timer
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
@@ -22,6 +23,7 @@ from gantrymq.broker.outside import Outside, Place
 from gantrymq.broker.part_settings import store_config
 from gantrymq.broker.parts import Parts, open_waiting, operations_of
 from gantrymq.broker.pop.invisible import invisible
+from gantrymq.broker.pop.metrics import declare_pop
 from gantrymq.broker.registries.filters import SAVE_SECONDS
 from gantrymq.broker.registries.registries import open_registries
 from gantrymq.broker.remoting.client_session import ClientSession
@@ -234,6 +236,9 @@ class Broker:
             parts, settings, NameServerRoutes(parts.config, self._client, self._outside.clock)
         )
         self.popping = self.operations.consuming.popping
+        if self.timer is not None:
+            declare_timer(self.metrics, self.timer, self.topics)
+        declare_pop(self.metrics, self.popping.consumption.revive_log)
         self._explain = ExplainHandler(lambda: self.explanations, self._sight)
         table = handlers_of(parts, self.operations, self._explain).table()
         # Once, here: a broker without users asks nobody about a request.

@@ -109,6 +109,11 @@ def dead_letter_topic(group: str) -> str:
     return DEAD_LETTER_PREFIX + group
 
 
+def pop_retry_topic(topic: str, group: str, *, v2: bool = False) -> str:
+    """Where messages of ``topic`` go that ``group`` popped and did not acknowledge. Source: KeyBuilder."""
+    return f"{RETRY_PREFIX}{group}{'+' if v2 else '_'}{topic}"
+
+
 def normal_topic(topic: str, group: str) -> str:
     """The topic that a retry topic of POP of ``group`` belongs to; ``topic`` itself when it is none."""
     for separator in "+_":

@@ -16,12 +16,12 @@ Arrival: TypeAlias = Callable[[str, int, int, int, str], None]
 """Called with (topic, queue id, queue offset, tags code, properties text)."""
 
 
-Pending: TypeAlias = tuple[int, ConsumeQueue | None, int, int, int, int, str, int, str, str | None]
+Pending: TypeAlias = tuple[int, ConsumeQueue | None, int, int, int, int, str, int, str, str | None, int]
 """A record that is appended and not visible yet; a plain tuple, as one is made for every message:
 
 log offset behind the record, queue (None when the record takes no place in one), queue offset, log offset, size,
 tags code, properties text, store timestamp (ms), topic, unique key ("": it has
-none; None: it is still to be found in the properties).
+none; None: it is still to be found in the properties), type (``message_types``).
 """
 
 Visible: TypeAlias = Callable[[list[Pending]], None]
@@ -84,11 +84,12 @@ class Dispatch:
         while pending and pending[0][0] <= position:
             item = pending.popleft()
             advanced.append(item)
-            self.position, queue, queue_offset, log_offset, size, tags, text, stored, topic, _key = item
+            self.position, queue, queue_offset, log_offset, size, tags, text, stored, topic, _key, kind = item
             if queue is not None:
                 if queue_offset != queue.max_offset:
                     raise InvariantViolated("queue offsets become visible without a gap")
                 queue.add_next(log_offset, size, tags)
+                queue.count(kind, size)
                 if queue is not latest:
                     latest = queue
                     changed[queue] = None

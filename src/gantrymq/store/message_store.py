@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from gantrymq.errors import StoreError, StoreUnavailable
 from gantrymq.message.queues import LogOffset, QueueOffset
+from gantrymq.observability.metrics import Histogram
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk, Lock
 from gantrymq.store.config import StoreConfig
@@ -178,7 +179,6 @@ class MessageStore:
             self._mark_file, checkpoint,
         )  # fmt: skip
         self._housekeeping.after_recovery(recovered)
-        self._opened_with = {key: (queue.max_offset, queue.added_bytes) for key, queue in self._queues.queues.items()}
         self.safety = LogSafety(self._log, self._dispatch, self._clock, conditions, self.config.flush_limit_ms)
         self._writer = LogWriter(
             self.config, self._disk, self.room, self._clock, self._log, self.safety, self._mark_file,
@@ -271,8 +271,6 @@ class MessageStore:
             try:
                 if error is None and any(known == topic for known, _ in self._queues.queues):
                     self._deleted.add(topic, self._log.written)
-                    for key in [key for key in self._opened_with if key[0] == topic]:
-                        del self._opened_with[key]
                     self._queues.remove_topic(topic)
             except StoreError as failure:
                 error = failure
@@ -379,14 +377,15 @@ class MessageStore:
         """(topic, queue id) of every queue that ever got a message, sorted."""
         return sorted(key for key, queue in self._queues.queues.items() if queue.max_offset > 0)
 
-    def put_counts(self) -> dict[str, tuple[int, int]]:
-        """Topic to messages and bytes that became visible since the store was opened."""
-        counts: dict[str, tuple[int, int]] = {}
-        for key, queue in self._queues.queues.items():
-            messages_before, bytes_before = self._opened_with.get(key, (queue.start_offset, 0))
-            messages, size = counts.get(key[0], (0, 0))
-            counts[key[0]] = (messages + queue.max_offset - messages_before, size + queue.added_bytes - bytes_before)
-        return counts
+    def arrived(self) -> dict[tuple[str, int], Histogram]:
+        """Topic and type (``message_types``) to the sizes of the records that became visible since the store was
+        opened."""
+        found: dict[tuple[str, int], Histogram] = {}
+        for (topic, _), queue in self._queues.queues.items():
+            for kind, sizes in enumerate(queue.arrived):
+                if sizes is not None:
+                    found.setdefault((topic, kind), Histogram(sizes.bounds)).add(sizes)
+        return found
 
     def earliest_store_time(self) -> int:
         """Store timestamp (ms) of the oldest record that still exists; -1 when there is none."""

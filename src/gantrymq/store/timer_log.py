@@ -114,6 +114,8 @@ class TimerLog:
         """Time of a slot in ms to the position of its last unit."""
         self.waiting: Counter[int] = Counter()
         """Hash of a real topic to how many messages wait."""
+        self.by_slot: Counter[int] = Counter()
+        """Time of a slot in ms to how many messages wait in it."""
         self.last: Unit | None = None
         self._pending_from = self._files.start
         """No unit before this position is still to come."""
@@ -193,7 +195,9 @@ class TimerLog:
         self.last = places[-1] if places else self.last
 
     def _count(self, unit: Unit) -> None:
-        self.waiting[unit.topic_hash] += -1 if unit.magic & DELETE else 1
+        change = -1 if unit.magic & DELETE else 1
+        self.waiting[unit.topic_hash] += change
+        self.by_slot[self._slot(unit)] += change
 
     # ---- reading
 
@@ -221,6 +225,7 @@ class TimerLog:
     def done(self, slot: int, units: list[Unit]) -> None:
         """The units of a slot are no longer waited for."""
         self.slots.pop(slot, None)
+        self.by_slot.pop(slot, None)
         for unit in units:
             self.waiting[unit.topic_hash] -= -1 if unit.magic & DELETE else 1
 

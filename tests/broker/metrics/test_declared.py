@@ -107,6 +107,29 @@ def test_transactions_are_measured(tmp_path: Path) -> None:
     on_broker(work, tmp_path)
 
 
+def test_messages_are_told_apart_by_their_type(tmp_path: Path) -> None:
+    async def work(running: Cluster) -> None:
+        metrics = running.broker.metrics
+        await running.create_topic("Orders", 1)
+        await end(running, "A", await half(running, "A"), COMMIT)
+        await half(running, "B")
+        await running.sent("Orders", properties="UNIQ_KEY\x01C\x02__SHARDINGKEY\x01k\x02")
+        await running.sent("Orders", body=bytes(5_000), properties="UNIQ_KEY\x01D\x02")
+        await running.sent("Orders", properties="UNIQ_KEY\x01E\x02DELAY\x011\x02")
+        await until(lambda: ("Orders", "false", "delay") in metrics.read(messages.MESSAGES_IN.name))
+        assert metrics.read(messages.MESSAGES_IN.name) == {
+            ("RMQ_SYS_TRANS_HALF_TOPIC", "true", "transaction"): 2,
+            ("RMQ_SYS_TRANS_OP_HALF_TOPIC", "true", "normal"): 1,
+            ("Orders", "false", "transaction"): 1, ("Orders", "false", "fifo"): 1, ("Orders", "false", "normal"): 1,
+            ("SCHEDULE_TOPIC_XXXX", "true", "delay"): 1, ("Orders", "false", "delay"): 1,
+        }  # fmt: skip
+        large = metrics.read(messages.SIZE.name)["Orders", "false", "normal"]
+        assert isinstance(large, Histogram) and large.cumulative()[:3] == [(1024, 0), (4096, 0), (524288, 1)]
+        assert metrics.read(messages.THROUGHPUT_IN.name)["Orders", "false", "normal"] == large.sum > 5_000
+
+    on_broker(work, tmp_path)
+
+
 def test_requests_are_measured_with_apaches_labels(tmp_path: Path) -> None:
     async def work(running: Cluster) -> None:
         await running.create_topic("Orders", 1)
@@ -138,7 +161,7 @@ def test_messages_are_measured_and_the_statistics_of_remoting_say_the_same(tmp_p
         for _ in range(3):
             await running.sent("Orders")
         await running.pull("Orders", commit_offset=1, sys_flag=5)
-        assert metrics.read(messages.MESSAGES_IN.name) == {("Orders", "false"): 3}
+        assert metrics.read(messages.MESSAGES_IN.name) == {("Orders", "false", "normal"): 3}
         assert metrics.read(messages.MESSAGES_OUT.name) == {("Orders", "CG", "false", "false"): 3}
         assert metrics.total(messages.THROUGHPUT_OUT.name) == metrics.total(messages.THROUGHPUT_IN.name)
         assert metrics.total(messages.THROUGHPUT_IN.name) == metrics.total(storage.SIZE.name)

@@ -15,8 +15,12 @@ from tests.support.sim_clock import SimClock
 def metrics_of(put: dict[str, tuple[int, int]], counters: MessageCounters) -> Metrics:
     """The metrics that the statistics read."""
     metrics = Metrics()
-    metrics.declare(messages.MESSAGES_IN, lambda: [((topic, "false"), count) for topic, (count, _) in put.items()])
-    metrics.declare(messages.THROUGHPUT_IN, lambda: [((topic, "false"), size) for topic, (_, size) in put.items()])
+    metrics.declare(
+        messages.MESSAGES_IN, lambda: [((topic, "false", "normal"), count) for topic, (count, _) in put.items()]
+    )
+    metrics.declare(
+        messages.THROUGHPUT_IN, lambda: [((topic, "false", "normal"), size) for topic, (_, size) in put.items()]
+    )
     for metric, field in (
         (messages.MESSAGES_OUT, "messages"), (messages.THROUGHPUT_OUT, "size"), (messages.PULLS, "pulls"),
     ):  # fmt: skip

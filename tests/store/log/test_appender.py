@@ -405,8 +405,8 @@ def append_pair(
     data += encode_record(topic2.encode(), body2, b"", 0, offset2, middle, 5, bytes(8), now, HOST)
     store.appender.add_pair(
         data,
-        (middle, queue, offset, place, sizes[0] + more, 0, "", now, topic, ""),
-        (middle + sizes[1], queue2, offset2, middle, sizes[1], 0, "", now, topic2, ""),
+        (middle, queue, offset, place, sizes[0] + more, 0, "", now, topic, "", 0),
+        (middle + sizes[1], queue2, offset2, middle, sizes[1], 0, "", now, topic2, "", 0),
     )
     return place, middle + sizes[1], offset2
 

@@ -109,6 +109,10 @@ class TimedDelivery:
         self._failing = False
         """Whether the last attempt to deliver was refused by the store."""
         self._slot_ended: asyncio.Future[None] | None = None
+        self.enqueued: Counter[int] = Counter()
+        """Hash of a real topic to how many messages were noted since the start."""
+        self.dequeued: Counter[int] = Counter()
+        """Likewise, how many were delivered."""
         self._recover()
         self._heap = sorted(self._log.slots)
         self._copies_until_ms = self._last_with_copies()
@@ -232,6 +236,17 @@ class TimedDelivery:
         """Hash of a topic to how many of its messages wait."""
         return self._log.waiting
 
+    @property
+    def by_slot(self) -> Counter[int]:
+        """Time of a slot in ms to how many messages wait in it."""
+        return self._log.by_slot
+
+    def not_noted(self) -> tuple[int, int]:
+        """How many messages of the timer topic are not noted yet, and for how long (ms) the first of them waits."""
+        end = self._store.queue_range(TIMER, 0)[1]
+        stored = self._store.store_time(TIMER, 0, self._next) if self._next < end else None
+        return max(0, end - self._next), 0 if stored is None else max(0, self._clock.wall_ms() - stored)
+
     def oldest_log_offset(self) -> int | None:
         """Of the oldest message that still waits; retention must not pass it. None when none does."""
         return self._log.oldest(self.check.read_ms)
@@ -268,6 +283,7 @@ class TimedDelivery:
         try:
             if units:
                 self._log.append(units)
+                self.enqueued.update(unit.topic_hash for unit in units if not _is_order(unit))
             self._note(self.check.read_ms, found.next_offset)
         except (StoreError, OSError) as error:
             log.error("timer messages cannot be added to the timer log, trying again: %s", error)
@@ -386,6 +402,7 @@ class TimedDelivery:
             self._failed(error)
             return
         self._failing = False
+        self.dequeued.update(unit.topic_hash for unit in slot.units[slot.position : position] if not _is_order(unit))
         slot.position, slot.end = position, end
         self._step()
 

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from gantrymq.broker.metrics.labels import BY_TOPIC_AND_GROUP, topic_and_group
 from gantrymq.broker.registries.registries import Registries
-from gantrymq.message.system_topics import TRANSACTION_TOPICS, normal_topic
+from gantrymq.message.system_topics import TRANSACTION_TOPICS, normal_topic, pop_retry_topic
 from gantrymq.observability.metrics import Kind, Metric, Metrics
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
@@ -82,17 +82,18 @@ class _Lags:
         no read of the log."""
 
     def rows(self) -> Iterator[Row]:
-        """Of every group and topic, as ``Progress`` counts. Offsets on the topics of transactions are notes for
-        Apache's brokers, no lag.
-        """
+        """Of every group and topic, as ``Progress`` counts."""
         invisible, known = self._invisible(), self._times
         self._times = {}
-        for group, name in self._offsets.pairs():
+        found: dict[tuple[str, ...], list[int]] = {}
+        for group, name in dict.fromkeys(self._read_topics()):
             topic = self._topics.get(name)
             shown = normal_topic(name, group)
-            if topic is None or name in TRANSACTION_TOPICS or not self._reads(group, shown):
+            if topic is None or not self._reads(group, shown):
                 continue
-            figures = [0, 0, 0, 0]
+            labels = topic_and_group(self._topics, name, group)
+            # Apache's broker shows a retry topic of POP under the name of the topic, with is_retry.
+            figures = found.setdefault((shown, *labels[1:]), [0, 0, 0, 0])
             for queue_id in range(topic.read_queue_nums):
                 popped = invisible.get((name, group, queue_id), NONE)
                 ready, in_flight, oldest, oldest_ready = self._queue(group, name, queue_id, popped, known)
@@ -100,9 +101,18 @@ class _Lags:
                 figures[1] += in_flight
                 figures[2] = max(figures[2], oldest)
                 figures[3] = max(figures[3], oldest_ready)
-            labels = topic_and_group(self._topics, name, group)
-            # Apache's broker shows a retry topic of POP under the name of the topic, with is_retry.
-            yield (shown, *labels[1:]), (figures[0] + figures[1], *figures)
+        for row, figures in found.items():
+            yield row, (figures[0] + figures[1], *figures)
+
+    def _read_topics(self) -> Iterator[tuple[str, str]]:
+        """(group, topic) of all offsets, and of the retry topics of POP, which have none before they are read. Offsets
+        on the topics of transactions are notes for Apache's brokers.
+        """
+        for group, name in self._offsets.pairs():
+            if name not in TRANSACTION_TOPICS:
+                yield group, name
+                yield group, pop_retry_topic(name, group)
+                yield group, pop_retry_topic(name, group, v2=True)
 
     def _reads(self, group: str, topic: str) -> bool:
         """False for a topic that a group which is online has given up."""

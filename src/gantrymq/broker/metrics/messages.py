@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from gantrymq.broker.metrics.counters import Got, MessageCounters
 from gantrymq.broker.metrics.labels import BY_TOPIC_AND_GROUP, flag, is_system_group, topic_and_group
 from gantrymq.broker.registries.registries import Registries
+from gantrymq.message.message_types import NAMES
 from gantrymq.message.system_topics import DEAD_LETTER_PREFIX
-from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading, single
+from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading, Value, single
 from gantrymq.store.message_store import MessageStore
 
-_BY_TOPIC: Final = ("topic", "is_system")
+_BY_TOPIC: Final = ("topic", "is_system", "message_type")
 
 MESSAGES_IN: Final[Metric] = Metric(
     "rocketmq_messages_in_total", Kind.COUNTER, "messages", _BY_TOPIC,
     "Messages that became visible in a topic since the broker started.",
+)  # fmt: skip
+SIZE: Final[Metric] = Metric(
+    "rocketmq_message_size", Kind.HISTOGRAM, "bytes", _BY_TOPIC,
+    "Sizes in the log of the messages that became visible in a topic.",
 )  # fmt: skip
 THROUGHPUT_IN: Final[Metric] = Metric(
     "rocketmq_throughput_in_total", Kind.COUNTER, "bytes", _BY_TOPIC,
@@ -57,8 +63,7 @@ def declare_messages(
 ) -> None:  # fmt: skip
     """Declare the metrics of this module."""
     read = _MessageReadings(store, registries, counters)
-    metrics.declare(MESSAGES_IN, lambda: read.put(0))
-    metrics.declare(THROUGHPUT_IN, lambda: read.put(1))
+    metrics.declare_table((MESSAGES_IN, THROUGHPUT_IN, SIZE), read.arrived)
     metrics.declare(MESSAGES_OUT, lambda: read.delivered(lambda got: got.messages))
     metrics.declare(THROUGHPUT_OUT, lambda: read.delivered(lambda got: got.size))
     metrics.declare(PULLS, lambda: read.delivered(lambda got: got.pulls))
@@ -75,10 +80,11 @@ class _MessageReadings:
         self._groups = registries.groups
         self._counters = counters
 
-    def put(self, which: int) -> Iterator[Reading]:
-        """``which``: 0 for messages, 1 for bytes."""
-        for topic, counts in self._store.put_counts().items():
-            yield (topic, flag(self._topics.is_system(topic))), counts[which]
+    def arrived(self) -> Iterator[tuple[tuple[str, ...], tuple[Value, ...]]]:
+        """Messages, bytes and sizes by topic and type."""
+        for (topic, kind), sizes in self._store.arrived().items():
+            labels = topic, flag(self._topics.is_system(topic)), NAMES[kind]
+            yield labels, (sum(sizes.counts), round(sizes.sum), sizes)
 
     def delivered(self, figure: Callable[[Got], int]) -> Iterator[Reading]:
         for (topic, group), got in self._counters.deliveries.items():
@@ -90,10 +96,12 @@ class _MessageReadings:
 
     def dead_letters(self) -> Iterator[Reading]:
         """Of every group from its beginning on: a series that begins at 1 would have no increase."""
-        put = self._store.put_counts()
-        with_topic = {topic.removeprefix(DEAD_LETTER_PREFIX) for topic in put if topic.startswith(DEAD_LETTER_PREFIX)}
-        for group in sorted(with_topic.union(self._groups.names())):
-            yield (group, flag(is_system_group(group))), put.get(DEAD_LETTER_PREFIX + group, (0, 0))[0]
+        put = Counter(dict.fromkeys(self._groups.names(), 0))
+        for (topic, _), sizes in self._store.arrived().items():
+            if topic.startswith(DEAD_LETTER_PREFIX):
+                put[topic.removeprefix(DEAD_LETTER_PREFIX)] += sum(sizes.counts)
+        for group in sorted(put):
+            yield (group, flag(is_system_group(group))), put[group]
 
     def waiting_dead_letters(self) -> Iterator[Reading]:
         for name in self._topics.names():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.message.system_topics import RETRY_PREFIX, REVIVE_PREFIX
+from gantrymq.message.system_topics import pop_retry_topic as pop_retry_topic
 from gantrymq.protocol.receipt_handle import NORMAL, RETRY, RETRY_V2
 
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
@@ -15,11 +16,6 @@ APPLIED_GROUP: Final = "CID_RMQ_SYS_REVIVE_APPLIED"
 
 def revive_topic(cluster: str) -> str:
     return REVIVE_PREFIX + cluster
-
-
-def pop_retry_topic(topic: str, group: str, *, v2: bool = False) -> str:
-    """Where messages of ``topic`` go that ``group`` popped and did not acknowledge."""
-    return f"{RETRY_PREFIX}{group}{'+' if v2 else '_'}{topic}"
 
 
 def kind_of(topic: str) -> str:

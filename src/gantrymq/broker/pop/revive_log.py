@@ -24,6 +24,7 @@ from gantrymq.broker.pop.check_point import (
     decode,
     record_properties,
 )
+from gantrymq.broker.pop.counts import PopCounts
 from gantrymq.broker.pop.cursors import Cursors
 from gantrymq.broker.pop.ledger import Ledger, OpenPoint
 from gantrymq.broker.pop.names import APPLIED_GROUP, REVIVE_GROUP, revive_topic
@@ -81,6 +82,7 @@ class ReviveLog:
         self._host = host
         self.topic = revive_topic(cluster)
         self.ledger = Ledger()
+        self.counts = PopCounts()
         self.changed: Callable[[], None] = lambda: None
         self._applied: dict[int, int] = {}
         self._own: set[tuple[int, int]] = set()
@@ -89,9 +91,15 @@ class ReviveLog:
         store.arrivals_of(self.topic).append(self._arrived)
         offsets.saving.append(self._note_progress)
 
+    def now_ms(self) -> int:
+        """The time by which check points are due, ms since 1970."""
+        return self._time.now_ms()
+
     def write(self, lines: Sequence[Line], done: Done, before: Sequence[NewRecord] = ()) -> None:
         """Append records, ``before`` in front of them, all in one write; ``done`` is called when they are safe or
         have failed. Raises StoreError or MessageIllegal when the store does not take them; then nothing was done.
+
+        Without ``before`` they are counted: what the broker acknowledges itself is no record of Apache's.
         """
         now = self._time.wall_ms()
         self._store.room.check(Use.COPY)
@@ -103,7 +111,7 @@ class ReviveLog:
             if isinstance(line.entry, CheckPoint):
                 opened = self._open(line.revive_queue, placement.queue_offset, placement.log_offset, line.entry)
             written.append((line, placement, opened))
-        self._store.safety.when_safe(placements[-1].end, partial(self._ended, written, done))
+        self._store.safety.when_safe(placements[-1].end, partial(self._ended, written, done, not before))
         self.changed()
 
     def _open(
@@ -121,9 +129,12 @@ class ReviveLog:
         return NewRecord(self.topic, line.revive_queue, body, record_properties(tag, now), now, self._host)
 
     def _ended(
-        self, written: list[tuple[Line, Placement, OpenPoint | None]], done: Done, error: StoreError | None
-    ) -> None:
+        self, written: list[tuple[Line, Placement, OpenPoint | None]], done: Done, counted: bool,
+        error: StoreError | None,
+    ) -> None:  # fmt: skip
         for line, placement, opened in written:
+            if counted:
+                self.counts.put(line.entry, error is None)
             if error is not None:
                 self._own.discard((line.revive_queue, placement.queue_offset))
                 if opened is not None:

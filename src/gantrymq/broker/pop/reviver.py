@@ -19,7 +19,7 @@ from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import flags, properties
-from gantrymq.message.system_topics import normal_topic
+from gantrymq.message.system_topics import DEAD_LETTER_PREFIX, normal_topic
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.runtime.clock import Clock, Timer
@@ -94,7 +94,7 @@ class Reviver:
         now = self._time.now_ms()
         lines: list[Line] = []
         records: list[NewRecord] = []
-        taken: list[OpenPoint] = []
+        taken: list[tuple[OpenPoint, int]] = []
         size = 0
         for opened in self._log.ledger.due(now, BATCH_MAX):
             if size >= BATCH_MAX_BYTES:
@@ -109,27 +109,30 @@ class Reviver:
             size += sum(len(record.body) for record in copies)
             records += copies
             lines.append(Line(opened.revive_queue, Ack(opened.point.key, tuple(sorted(opened.pending)))))
-            taken.append(opened)
+            back = sum(not record.topic.startswith(DEAD_LETTER_PREFIX) for record in copies)
+            taken.append((opened, back))
         if lines:
             self._write(lines, records, taken)
         else:
             self._arm()
 
-    def _write(self, lines: list[Line], records: list[NewRecord], taken: list[OpenPoint]) -> None:
+    def _write(self, lines: list[Line], records: list[NewRecord], taken: list[tuple[OpenPoint, int]]) -> None:
         self._busy = True
         try:
             self._log.write(lines, lambda error: self._ended(taken, error), before=records)
         except (StoreError, MessageIllegal) as error:
             self._ended(taken, error)
 
-    def _ended(self, taken: list[OpenPoint], error: StoreError | MessageIllegal | None) -> None:
+    def _ended(self, taken: list[tuple[OpenPoint, int]], error: StoreError | MessageIllegal | None) -> None:
         self._busy = False
         if self._ended_soon is not None and not self._ended_soon.done():
             self._ended_soon.set_result(None)
         if error is not None:
             log.error("popped messages could not be brought back, trying again: %s", error)
-            for opened in taken:
+            for opened, _ in taken:
                 self._log.ledger.postpone(opened, self._time.now_ms() + RETRY_MS)
+        else:
+            self._log.counts.came_back(taken)
         self._arm()
 
     def _copies(self, opened: OpenPoint) -> list[NewRecord]:

@@ -249,7 +249,7 @@ class Index:
         entries: list[Entry] = []
         latest = head = ""
         of_topic = of_head = _prefix_hash("")
-        for _end, queue, _offset, place, _size, _tags, text, stored, topic, unique_key in islice(pending, count):
+        for _end, queue, _offset, place, _size, _tags, text, stored, topic, unique_key, _type in islice(pending, count):
             if queue is None:
                 continue
             if unique_key is None:

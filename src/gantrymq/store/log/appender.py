@@ -8,7 +8,8 @@ from typing import TypeAlias
 from zlib import crc32
 
 from gantrymq.errors import InvariantViolated, MessageIllegal
-from gantrymq.message import properties
+from gantrymq.message import flags, properties
+from gantrymq.message.message_types import DELAY, TRANSACTION, plain_type, type_in
 from gantrymq.protocol.stored_message import (
     CRC_MASK,
     FIXED_SIZE,
@@ -115,7 +116,8 @@ class Appender:
         queue.next_offset = queue_offset + 1
         commit_log.add(data)
         tags = tags_code_of(text) if tags_code is None else tags_code
-        self._dispatch.add((place + size, queue, queue_offset, place, size, tags, text, now, topic, key))
+        kind = queue.kind or plain_type(text)
+        self._dispatch.add((place + size, queue, queue_offset, place, size, tags, text, now, topic, key, kind))
         self._writer.appended()
         return Placement(place, size, queue_offset, now, data)
 
@@ -154,7 +156,8 @@ class Appender:
                 places.append(place)
                 end = place + size
                 tags = tags_code_of(text) if tags is None else tags
-                pending.append((end, queue, offset, place, size, tags, text, now, topic, key))
+                kind = queue.kind or plain_type(text)
+                pending.append((end, queue, offset, place, size, tags, text, now, topic, key, kind))
                 place, offset = end, offset + 1
         except struct.error as error:
             raise MessageIllegal(f"a number of the message does not fit into its field: {error}") from error
@@ -269,8 +272,18 @@ class Appender:
         text = record.properties
         if tags is None:
             tags = tags_code_of(text)
-        self._dispatch.add((place + size, queue, queue_offset, place, size, tags, text, now, record.topic, None))
+        kind = _type_of(record)
+        self._dispatch.add((place + size, queue, queue_offset, place, size, tags, text, now, record.topic, None, kind))
         return Placement(place, size, queue_offset, now, data)
+
+
+def _type_of(record: NewRecord) -> int:
+    """The type of a record of any kind: a commit's final message, or the copy of one that has waited for its time."""
+    if record.sys_flag & flags.TRANSACTION_MASK:
+        return TRANSACTION
+    if record.prepared_transaction_offset:
+        return DELAY
+    return type_in(record.topic) or plain_type(record.properties)
 
 
 def _give_back(queues: list[ConsumeQueue], offsets: list[int]) -> None:

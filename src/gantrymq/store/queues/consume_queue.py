@@ -10,7 +10,9 @@ import struct
 from typing import Final, NamedTuple
 
 from gantrymq.errors import invariant
+from gantrymq.message.message_types import NAMES, type_in
 from gantrymq.message.queues import LogOffset, QueueOffset
+from gantrymq.observability.metrics import Histogram
 from gantrymq.store.files.segment import OpenFiles
 from gantrymq.store.files.segmented_file import SegmentedFile
 
@@ -19,6 +21,9 @@ ENTRY_BYTES: Final = 20
 BLANK_SIZE: Final = 0x7FFFFFFF
 """Size of an entry that stands for no message: before the first one of a queue, or in the place of a lost one."""
 BLANK: Final = ENTRY.pack(0, BLANK_SIZE, 0)
+
+SIZE_BOUNDS: Final = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
+"""Bytes. Source: BrokerMetricsManager, messageSizeBuckets."""
 
 
 class Entry(NamedTuple):
@@ -42,7 +47,8 @@ class ConsumeQueue:
         "_stale",
         "_tail",
         "_tail_start",
-        "added_bytes",
+        "arrived",
+        "kind",
         "loaded_end",
         "max_offset",
         "next_offset",
@@ -68,8 +74,10 @@ class ConsumeQueue:
         self._min_for = -1
         self._min_offset = self.start_offset
         self._dropped = False
-        self.added_bytes = 0
-        """Sizes of the records that were made visible since the store was opened; for statistics."""
+        self.kind = type_in(topic)
+        """See ``message_types.type_in``."""
+        self.arrived: list[Histogram | None] = [None] * len(NAMES)
+        """By type of message: sizes of the records that were made visible since the store was opened; for metrics."""
 
     # ---- appending
 
@@ -87,7 +95,13 @@ class ConsumeQueue:
         """``add`` of the record that was appended next, whose queue offset is taken."""
         self._tail += ENTRY.pack(log_offset, size, tags_code)
         self.max_offset += 1
-        self.added_bytes += size
+
+    def count(self, kind: int, size: int) -> None:
+        """A record of this type was made visible."""
+        sizes = self.arrived[kind]
+        if sizes is None:
+            sizes = self.arrived[kind] = Histogram(SIZE_BOUNDS)
+        sizes.observe(size)
 
     def leave_out(self, log_offset: int) -> None:
         """The next queue offset belongs to a damaged record at ``log_offset``."""

@@ -9,6 +9,7 @@ from zlib import crc32
 
 from gantrymq.errors import InvariantViolated
 from gantrymq.message import flags
+from gantrymq.message.message_types import NORMAL, TRANSACTION
 from gantrymq.message.system_topics import OP
 from gantrymq.protocol.stored_message import (
     AT_BODY,
@@ -136,8 +137,9 @@ class _Commits:
         return (
             (final_head, record[AT_BODY:body_end], topic_bytes, len(packed).to_bytes(2, "big"), packed, op_head,
              number, _OP_TAIL),
-            (middle, self.queue, offset, place, size, tags, text, now, self._topic, half.unique_key),
-            (end, self.ops, op_offset, middle, op_size, OP_TAGS_CODE, OP_PROPERTIES, now, OP, ""),
+            (middle, self.queue, offset, place, size, tags, text, now, self._topic, half.unique_key,
+             TRANSACTION),
+            (end, self.ops, op_offset, middle, op_size, OP_TAGS_CODE, OP_PROPERTIES, now, OP, "", NORMAL),
         )  # fmt: skip
 
 

@@ -1,0 +1,32 @@
+"""The types of messages, as metrics tell them apart. Source: TopicMessageType.
+
+A stored message is of the type with which it was sent: also the copy of a delayed message that is delivered, and the
+message that a commit makes of a half message.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gantrymq.message import properties
+from gantrymq.message.system_topics import HALF, SCHEDULE, TIMER
+
+NORMAL: Final = 0
+FIFO: Final = 1
+DELAY: Final = 2
+TRANSACTION: Final = 3
+NAMES: Final = ("normal", "fifo", "delay", "transaction")
+"""By their numbers."""
+
+_OF_SYSTEM: Final = {HALF: TRANSACTION, SCHEDULE: DELAY, TIMER: DELAY}
+_ORDERED: Final = f"{properties.SHARDING_KEY}\x01"
+
+
+def type_in(topic: str) -> int:
+    """The type of all messages of a system topic; NORMAL for a topic whose messages can be of any type."""
+    return _OF_SYSTEM.get(topic, NORMAL)
+
+
+def plain_type(properties_text: str) -> int:
+    """FIFO for a message with a sharding key (a *message group* of gRPC), else NORMAL. Called for every message."""
+    return FIFO if _ORDERED in properties_text else NORMAL
