@@ -69,7 +69,7 @@ def declare_timer(metrics: Metrics, timer: TimedDelivery, topics: Topics) -> Non
     metrics.declare_table(
         (DEQUEUE_BEHIND, DEQUEUE_LATENCY), lambda: ((STORAGE, overdue(timer.by_slot, timer.now_ms())),)
     )
-    metrics.declare(WITHIN, lambda: _within(timer.by_slot, timer.now_ms()))
+    metrics.declare(WITHIN, lambda: within(timer.by_slot, timer.now_ms()))
 
 
 def overdue(by_slot: Counter[int], now_ms: int) -> tuple[int, int]:
@@ -78,7 +78,8 @@ def overdue(by_slot: Counter[int], now_ms: int) -> tuple[int, int]:
     return sum(late.values()), now_ms - min(late) if late else 0
 
 
-def _within(by_slot: Counter[int], now_ms: int) -> Iterator[Reading]:
+def within(by_slot: Counter[int], now_ms: int) -> Iterator[Reading]:
+    """For each bound how many messages wait in slots up to it."""
     counts = [0] * (len(BOUNDS_S) + 1)
     for slot, count in by_slot.items():
         counts[bisect_left(BOUNDS_S, (slot - now_ms) / 1000)] += count
