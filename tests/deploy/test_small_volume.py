@@ -131,8 +131,8 @@ def test_a_full_disk_is_seen_everywhere_and_left(tmp_path: Path) -> None:
             assert shutil.disk_usage(inside).free == 0
 
             # Everybody is told.
-            until(lambda: metric(http, "gantry_writes_refused", use="message") == 1, lambda: "the metric")
-            assert metric(http, "gantry_writes_refused", use="decision") == 0
+            until(lambda: metric(http, "gantry_writes_stopped", use="message") == 1, lambda: "the metric")
+            assert metric(http, "gantry_writes_stopped", use="decision") == 0
             assert metric(http, "gantry_disk_used_ratio", directory="log") > 0.9
             assert metric(http, "gantry_disk_reserve_bytes") > 0
             with prometheus(tmp_path, f"127.0.0.1:{http}") as url:
@@ -146,7 +146,7 @@ def test_a_full_disk_is_seen_everywhere_and_left(tmp_path: Path) -> None:
             gantry("transactions", "commit", ids[0], *audit)
             gantry("transactions", "rollback", ids[1], *audit)
             until(
-                lambda: metric(http, "gantry_writes_refused", use="message") == 0,
+                lambda: metric(http, "gantry_writes_stopped", use="message") == 0,
                 lambda: gantry("cluster", "status", "-n", name_server),
             )
             producer.send(Message("Orders", b"after"))

@@ -72,8 +72,10 @@ def test_the_documentation_lists_what_is_declared(tmp_path: Path) -> None:
 
 def test_names_follow_the_rules_of_prometheus(tmp_path: Path) -> None:
     async def work(running: Cluster) -> None:
+        names = {metric.name for metric in running.broker.metrics.declared()}
         for metric in running.broker.metrics.declared():
             assert re.fullmatch(r"(rocketmq|gantry)_[a-z_]+", metric.name)
+            assert f"{metric.name}_total" not in names, f"to a parser {metric.name} and {metric.name}_total are one"
             assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
             assert metric.help.endswith(".") and metric.help[0].isupper(), metric.name
 

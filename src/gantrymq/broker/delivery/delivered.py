@@ -141,6 +141,6 @@ def _noted(content: Mapping[Any, Any]) -> Noted | None:
     timer = content.get("timer") or {}
     return Noted(
         int(content["position"]),
-        {int(level): int(offset) for level, offset in content["levels"].items()},
+        {int(level): int(offset) for level, offset in content.get("levels", {}).items()},
         int(timer.get("read", 0)), int(timer.get("ahead", 0)), int(timer.get("time", 0)),
     )  # fmt: skip

@@ -43,7 +43,7 @@ RESERVE_USED: Final[Metric] = Metric(
     "What was given back of the reserve because the disk was full.",
 )  # fmt: skip
 REFUSING: Final[Metric] = Metric(
-    "gantry_writes_refused", Kind.GAUGE, "", ("use",),
+    "gantry_writes_stopped", Kind.GAUGE, "", ("use",),
     "Whether writes for a use are refused (1): message (sends), copy (delayed messages that are due, retries), "
     "decision (commits; rollbacks are refused only when the log takes nothing any more).",
 )  # fmt: skip
