@@ -132,12 +132,18 @@ class Admin(Lifetime):
             await self._command(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, header, what)
 
     async def topics(self) -> list[str]:
-        """The names of all topics the name servers know, system topics included, sorted."""
+        """The names of all topics the name servers know, system topics included, sorted.
+
+        Raises Unreachable when they know none because no broker is registered: its topics are unknown then.
+        """
         self._endpoint.check_usable()
         answer = await self._asking.ask_name_server(
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, what="list of topics"
         )
-        return sorted(TopicList.decode(answer.body).topic_list)
+        names = sorted(TopicList.decode(answer.body).topic_list)
+        if not names:
+            await self._asking.masters()
+        return names
 
     async def route(self, topic: str) -> TopicRoute:
         """Which brokers hold a topic, in how many queues, and where they are. Raises RouteNotFound."""

@@ -85,9 +85,13 @@ class Asking:
             if name in names and MASTER_ID in broker.broker_addrs
         }
         if not masters:
-            places = ", ".join(self.endpoint.config.name_servers)
-            raise Unreachable(places, "the name server knows no broker; start one (`gantry server` or `gantry broker`)")
+            raise self.without_brokers()
         return masters
+
+    def without_brokers(self) -> Unreachable:
+        """The error of a question that no broker is there for. An empty list would say that the cluster has nothing."""
+        places = ", ".join(self.endpoint.config.name_servers)
+        return Unreachable(places, "the name server knows no broker; start one (`gantry server` or `gantry broker`)")
 
     async def chosen(self, broker: str | None, cluster: str | None = None) -> dict[str, str]:
         """The masters, or the one with this name or address. Raises ConfigError naming those there are."""

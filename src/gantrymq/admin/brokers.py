@@ -29,8 +29,10 @@ class Brokers:
         self._asking = asking
 
     async def places(self) -> list[BrokerPlace]:
-        """Every broker, by cluster, name and id."""
+        """Every broker, by cluster, name and id. Raises Unreachable when the name servers know none."""
         info = await self._asking.cluster()
+        if not info.broker_addr_table:
+            raise self._asking.without_brokers()
         return [
             BrokerPlace(cluster=cluster, name=name, broker_id=number, address=address)
             for cluster, names in sorted(info.cluster_addr_table.items())

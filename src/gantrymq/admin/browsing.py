@@ -31,6 +31,10 @@ class Browsing:
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
 
+    async def check_brokers(self) -> None:
+        """Raises Unreachable when no broker is registered: then nothing can be said about the topics there are."""
+        await self._asking.masters()
+
     async def newest(self, topic: str, count: int, body_max: int | None = None) -> list[MessageView]:
         """The last messages of all queues, the newest first. ``body_max``, here and below: bytes of a body that are
         wanted (``MessageView.body_cut``); None: all."""

@@ -100,6 +100,7 @@ class Traces:
         try:
             found = await self._browsing.newest(trace_topic, count)
         except RouteNotFound:
+            await self._browsing.check_brokers()
             return TraceSteps(steps=[], no_topic=True)
         steps, unreadable = steps_of(found)
         return TraceSteps(steps=steps, unreadable=unreadable, more=len(found) >= count)

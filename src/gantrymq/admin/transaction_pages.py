@@ -81,6 +81,8 @@ class Page:
     """For the next page; None: this is the last one."""
     notes: list[str] = field(default_factory=list)
     """What could not be found out, and about which broker."""
+    gone: list[str] = field(default_factory=list)
+    """Brokers that did not answer; whether they have transactions is unknown."""
 
 
 class GroupSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,7 +232,7 @@ def merged(parts: Mapping[str, _Part], starts: Mapping[str, str], count: int) ->
     notes = [part.note for part in parts.values() if part.note]
     gone = {name for name, part in parts.items() if part.gone}
     done = all(cursor == _END for name, cursor in cursors.items() if name not in gone)
-    return Page(taken, None if done else write_cursor(cursors), notes)
+    return Page(taken, None if done else write_cursor(cursors), notes, sorted(gone))
 
 
 def read_cursor(text: str | None) -> dict[str, str]:

@@ -10,7 +10,19 @@ from gantrymq.admin import Admin
 from gantrymq.admin.consumers import Target
 from gantrymq.admin.groups import of_system
 from gantrymq.cli import show
-from gantrymq.cli.cluster_options import LOCAL, USAGE, DryRun, Json, NameServers, Yes, agreed, fail, note, with_cluster
+from gantrymq.cli.cluster_options import (
+    LOCAL,
+    USAGE,
+    DryRun,
+    Json,
+    NameServers,
+    Yes,
+    agreed,
+    fail,
+    note,
+    sentence,
+    with_cluster,
+)
 from gantrymq.errors import GantryError
 from gantrymq.protocol.bodies.progress import queue_of
 
@@ -80,6 +92,7 @@ def _all_progress(as_json: bool, name_servers: str) -> None:
                 row |= {"lag": state.lag, "tps": state.tps}
             except GantryError as error:
                 row |= {"lag": None, "tps": None, "error": str(error)}
+                note(f"the progress of group {name} is unknown: {sentence(error)}")
             row["model"] = online.message_model if online else None
             rows.append(row)
         return rows

@@ -21,7 +21,7 @@ from gantrymq.cli.cluster_options import (
     note,
     with_cluster,
 )
-from gantrymq.errors import GantryError
+from gantrymq.errors import RequestRejected
 from gantrymq.message import system_topics
 from gantrymq.protocol.bodies.groups import Group
 
@@ -180,7 +180,7 @@ def show_group(group: Name, as_json: Json = False, name_servers: NameServers = L
         try:
             progress = await admin.consumers.progress(group)
             lag, topics = progress.lag, sorted({at.queue.topic for at in progress.queues})
-        except GantryError:
+        except RequestRejected:  # the brokers have no progress of it; others than theirs end the command
             lag, topics = None, []
         subscriptions = {t: data.sub_string for t, data in sorted(online.subscription_table.items())} if online else {}
         members = [client.client_id for client in online.connection_set] if online else []

@@ -20,6 +20,7 @@ from gantrymq.cli.cluster_options import (
     Yes,
     agreed,
     fail,
+    note,
     with_cluster,
 )
 from gantrymq.errors import GantryError, RouteNotFound
@@ -148,13 +149,15 @@ def list_topics(
 async def _summary(admin: Admin, topic: str) -> dict[str, Any]:
     try:
         route = await admin.route(topic)
-    except GantryError:
+    except RouteNotFound:
         return {"queues": None, "perm": None, "messages": None, "brokers": []}
     try:
         status = await admin.topic_state.status(topic)
         messages = sum(at.max_offset - at.min_offset for at in status.queues.values())
-    except GantryError:
-        messages = None  # e.g. a topic of the name server's that no broker has queues for
+    except GantryError as error:
+        messages = None
+        if error.retryable:  # not a topic of the name server's that no broker has queues for
+            note(f"how many messages {topic} has is unknown: {error}")
     return {
         "queues": sum(max(data.read_queue_nums, data.write_queue_nums) for data in route.queue_datas),
         "perm": "/".join(sorted({_perm(data.perm) for data in route.queue_datas})),

@@ -56,12 +56,18 @@ async def summary(admin: Admin, group: str) -> dict[str, Any]:
 async def furthest(request: Request) -> Response:
     """A part of the overview: the groups that are furthest behind."""
     console = console_of(request)
-    names = await groups_of(console)
+    try:
+        names = await groups_of(console)
+    except GantryError as error:  # the page around it stays, and must not show what was true before
+        return HTMLResponse(render(request, "parts/furthest.html", rows=[], left=0, total=0, unknown=[str(error)]))
     # Kept for all open pages together, each of which asks every few seconds.
     rows = await console.behind.get(lambda: details(names[:LOOKED_AT_MAX], lambda name: summary(console.admin, name)))
     behind = sorted((row for row in rows if row["lag"]), key=lambda row: row["lag"], reverse=True)[:FURTHEST]
+    unknown = [row["error"] for row in rows if row["error"]]
     left = max(len(names) - LOOKED_AT_MAX, 0)
-    return HTMLResponse(render(request, "parts/furthest.html", rows=behind, left=left, total=len(names)))
+    return HTMLResponse(
+        render(request, "parts/furthest.html", rows=behind, left=left, total=len(names), unknown=unknown)
+    )
 
 
 async def show(request: Request) -> Response:

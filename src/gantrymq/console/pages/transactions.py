@@ -14,6 +14,7 @@ from gantrymq.console.parts import Console, console_of, number_of, page, person_
 from gantrymq.console.plots import Line, plot
 from gantrymq.console.reading import Reading, may_see_undecided
 from gantrymq.console.samples import Rates, Sample
+from gantrymq.console.told import Told
 from gantrymq.errors import ConfigError, RequestRejected
 from gantrymq.message.message import MessageView
 from gantrymq.protocol.codes import ResponseCode
@@ -42,8 +43,8 @@ async def show_list(request: Request) -> Response:
     )
     return page(
         request, "transactions.html",
-        wanted=wanted, rows=found_page.rows, cursor=found_page.cursor, notes=found_page.notes, count=count,
-        first=cursor is None, ages=AGES, min_age=str(wanted.min_age_ms // 1000 or ""),
+        wanted=wanted, rows=found_page.rows, cursor=found_page.cursor, notes=found_page.notes, gone=found_page.gone,
+        count=count, first=cursor is None, ages=AGES, min_age=str(wanted.min_age_ms // 1000 or ""),
         chosen_all=request.query_params.get("all") == "1",
         kept={
             "state": wanted.state.text, "group": wanted.group, "topic": wanted.topic, "broker": wanted.broker,
@@ -75,7 +76,9 @@ def totals(sample: Sample | None) -> dict[str, Any]:
     brokers = sample.brokers if sample is not None else ()
     summaries: list[Summary] = [broker.summary for broker in brokers if broker.summary is not None]
     groups = by_group(summaries)
+    told = Told.of(sample)
     return {
+        "told": told,
         "open": sum(summary.open for summary in summaries) if summaries else None,
         "oldest_ms": max((one.oldest_age_ms for one in summaries if one.oldest_age_ms is not None), default=None),
         "parked": sum(summary.parked_records for summary in summaries) if summaries else None,
