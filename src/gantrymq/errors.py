@@ -144,10 +144,12 @@ class Unreachable(GantryError):
 
     retryable = True
 
-    def __init__(self, address: str, reason: str) -> None:
+    def __init__(self, address: str, reason: str, advice: str = "") -> None:
+        """``advice``: what to change, when the peer shows it, e.g. that it speaks TLS; empty: that is not known."""
         self.address = address
         self.reason = reason
-        super().__init__(f"cannot reach {address}: {reason}")
+        self.advice = advice
+        super().__init__(f"cannot reach {address}: {reason}" + (f"; {advice}" if advice else ""))
 
 
 class TimedOut(GantryError):

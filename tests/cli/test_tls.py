@@ -58,6 +58,9 @@ def test_only_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             consumer.queues("Secret")
         ours = written(tmp_path / "client.properties", CLIENT)
         command = [sys.executable, "-m", "gantrymq.cli.main", "topic", "list", "-n", servers, "--json"]
+        plain = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert plain.returncode == 1 and "set GANTRY_TLS_CONFIG" in plain.stderr, plain.stderr
+        assert "gantry server`" not in plain.stderr
         monkeypatch.setenv("GANTRY_TLS_CONFIG", str(ours))
         assert "Secret" in subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
         with Producer("tls", name_servers=servers) as producer:  # as the environment says

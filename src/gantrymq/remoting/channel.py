@@ -13,8 +13,10 @@ from gantrymq.errors import Closed, GantryError, RemoteProtocolError, TimedOut, 
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.connection import Connection
 from gantrymq.protocol.signature import Account, signed_frame
+from gantrymq.remoting.strangers import CLOSED, TLS_ADVICE, stranger
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.network import Link
+from gantrymq.runtime.tls.link import TlsLink
 
 log = logging.getLogger("gantrymq.remoting")
 
@@ -35,6 +37,8 @@ class ClientChannel:
         "_clock",
         "_connection",
         "_create_future",
+        "_encrypted",
+        "_heard",
         "_link",
         "_lost",
         "_monotonic",
@@ -62,6 +66,9 @@ class ClientChannel:
         self.next_opaque = self._connection.next_opaque
         self._link: Link | None = None
         self._out: list[bytes] = []
+        self._encrypted = False
+        self._heard = False
+        """Whether the peer has sent anything."""
         self._scheduled = False
         self._sweeper: Timer | None = None
         self._sweep_at = 0.0
@@ -112,9 +119,9 @@ class ClientChannel:
         if self._link is not None:
             self._link.close()
 
-    def abandon(self, reason: str) -> None:
+    def abandon(self, reason: str, advice: str = "") -> None:
         """Drop the connection without sending anything more. Callers that still wait get Unreachable."""
-        self._give_up(Unreachable(self.address, reason))
+        self._give_up(Unreachable(self.address, reason, advice))
         if self._link is not None:
             self._link.abort()
 
@@ -150,10 +157,16 @@ class ClientChannel:
 
     def connected(self, link: Link) -> None:
         self._link = link
+        self._encrypted = isinstance(link, TlsLink)
         self.local = link.local
         self.alive = True
 
     def received(self, data: bytes) -> None:
+        if not self._heard:
+            self._heard = True
+            if (found := stranger(data)) is not None:
+                self.abandon(*found)
+                return
         try:
             for command in self._connection.receive(data):
                 if command.flag & 1:
@@ -175,7 +188,10 @@ class ClientChannel:
             log.warning("request %d from %s was not understood: %s", command.code, self.address, error)
 
     def lost(self, reason: str) -> None:
-        self._give_up(Unreachable(self.address, f"connection lost ({reason}) before the answer came"))
+        if self._heard or self._encrypted:
+            self._give_up(Unreachable(self.address, f"connection lost ({reason}) before the answer came"))
+        else:  # what a server that takes only TLS does, ours and Apache's
+            self._give_up(Unreachable(self.address, f"{CLOSED} ({reason})", TLS_ADVICE))
         self._lost(self)
 
     def pause_writing(self) -> None:

@@ -30,5 +30,8 @@ class NameServers:
             if not error.retryable:
                 raise
             places = ", ".join(sorted(self._several.addresses))
-            reason = error.reason if isinstance(error, Unreachable) else "it does not answer"
-            raise Unreachable(places, f"no name server answers there ({reason}); {_ADVICE}") from error
+            if isinstance(error, Unreachable):
+                reason, advice = error.reason, error.advice or _ADVICE
+            else:
+                reason, advice = "it does not answer", _ADVICE
+            raise Unreachable(places, f"no name server answers there ({reason})", advice) from error

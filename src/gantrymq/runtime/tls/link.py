@@ -72,10 +72,7 @@ class TlsLink:
     def lost(self, reason: str) -> None:
         self._below = None
         if self._receiver is None:
-            self._end_handshake(
-                self._reason
-                or f"the connection ended before both sides agreed on TLS ({reason}); is TLS on at that port?"
-            )
+            self._end_handshake(self._reason or f"{_ENDED} ({reason})")
         else:
             self._receiver.lost(self._reason or reason)
 
@@ -195,9 +192,21 @@ def reason_of(error: ssl.SSLError) -> str:
     return _IN_WORDS.get(reason, f"TLS failed: {reason}")
 
 
+def is_plain(reason: str) -> bool:
+    """Whether this reason of a failed handshake is what a client sees of a port without TLS."""
+    return reason == _NOT_TLS or reason.startswith(_ENDED)
+
+
+PLAIN_ADVICE: Final = (
+    "if that port takes no TLS, connect without it (tls.enable=false in the file of GANTRY_TLS_CONFIG, or tls=False), "
+    "or switch TLS on there (gantry server --tls-config); "
+    "give the port of the name server or broker, and not one for HTTP"
+)
+_ENDED: Final = "the connection ended before both sides agreed on TLS"
+_NOT_TLS: Final = "the other side does not use TLS on this port"
 _IN_WORDS: Final = {
-    "wrong version number": "the other side does not use TLS on this port",
-    "http request": "the other side does not use TLS on this port",
+    "wrong version number": _NOT_TLS,
+    "http request": _NOT_TLS,
     "peer did not return a certificate": "the client shows no certificate, and this server requires one",
     "tlsv13 alert certificate required": "the server requires a certificate of this client",
     "sslv3 alert handshake failure": "the other side refuses: it may require a certificate, or another version of TLS",

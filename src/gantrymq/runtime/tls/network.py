@@ -13,7 +13,7 @@ from gantrymq.runtime.addresses import address_of
 from gantrymq.runtime.clock import Clock, Timer, time_limit
 from gantrymq.runtime.network import Gate, Link, Listener, Network, Receiver
 from gantrymq.runtime.tls.certificates import ServerCertificates
-from gantrymq.runtime.tls.link import TlsLink
+from gantrymq.runtime.tls.link import PLAIN_ADVICE, TlsLink, is_plain
 from gantrymq.runtime.tls.settings import TlsMode
 
 log = logging.getLogger("gantrymq.tls")
@@ -78,7 +78,7 @@ class TlsNetwork:
             link.abort()
             raise
         if reason is not None:
-            raise Unreachable(address_of(host, port), reason)
+            raise Unreachable(address_of(host, port), reason, PLAIN_ADVICE if is_plain(reason) else "")
         return link
 
 
