@@ -194,7 +194,11 @@ def postgresql(database_server: Callable[[str], Place]) -> Iterator[Place]:
         return  # the test has dropped it
     place.kill_connections()
     server.execute(f"ALTER DATABASE {place.name} RESET ALL")  # from outside: it may be read-only
-    place.execute("DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+    schemas = place.execute(
+        "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname NOT IN ('information_schema', 'public')"
+    )
+    others = [f"DROP SCHEMA {schema[0]} CASCADE" for schema in schemas]
+    place.execute("DROP SCHEMA public CASCADE", "CREATE SCHEMA public", *others)
     _emptied.append(place)
 
 

@@ -3,6 +3,6 @@
 from gantrymq.django.inbox import Inbox
 from gantrymq.django.running import close, start
 from gantrymq.django.sending import run, send
-from gantrymq.errors import OutcomeUnknown, TransactionClaimed
+from gantrymq.errors import OutcomeUnknown, TransactionBroken, TransactionClaimed
 
-__all__ = ["Inbox", "OutcomeUnknown", "TransactionClaimed", "close", "run", "send", "start"]
+__all__ = ["Inbox", "OutcomeUnknown", "TransactionBroken", "TransactionClaimed", "close", "run", "send", "start"]

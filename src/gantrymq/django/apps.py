@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 from django.core.signals import setting_changed
+from django.db.backends.signals import connection_created
 
 from gantrymq.django import running
 from gantrymq.django.project_settings import NAME
@@ -18,7 +19,9 @@ class GantryConfig(AppConfig):
 
     def ready(self) -> None:
         from gantrymq.django import checks  # noqa: F401 - registers them
+        from gantrymq.django.watching import watch
 
+        connection_created.connect(watch, dispatch_uid="gantrymq")
         setting_changed.connect(_setting_changed)
 
 

@@ -6,7 +6,7 @@ methods of the connection; they are attributes of this one object, and go away w
 | method               | what it does beside its own work                                                           |
 |----------------------|--------------------------------------------------------------------------------------------|
 | commit               | before: the halves are stored, the outcome row is inserted; after: the halves are committed |
-| rollback, close      | after: the halves are rolled back                                                          |
+| rollback, close      | before: see ``watching``; after: the halves are rolled back                                |
 | savepoint            | after: notes which messages were sent before it                                            |
 | savepoint_rollback   | after: the messages since the savepoint are rolled back                                    |
 | savepoint_commit     | after: for ``recording`` only                                                              |
@@ -27,9 +27,11 @@ from typing import Any, Final, Protocol
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from gantrymq.django.django_database import execute
-from gantrymq.errors import GantryError
+from gantrymq.django.django_database import insert
+from gantrymq.django.watching import Watch
+from gantrymq.errors import GantryError, TransactionBroken
 from gantrymq.message.message import Message
+from gantrymq.sql.rows.dialect import Kind
 from gantrymq.sql.rules.claim import Answer
 from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.rules.outcomes import Statement
@@ -44,13 +46,17 @@ class Enlisted(Protocol):
 
     @property
     def transaction_id(self) -> str: ...
+
+    mark: str
+
     @property
     def answer(self) -> Answer | None: ...
     def send(self, message: Message, level: object) -> None: ...
     def drop(self, belongs: Callable[[object], bool]) -> None: ...
-    def prepare(self, insert: Callable[[Statement], object]) -> None: ...
+    def prepare(self, insert: Callable[[Statement], int]) -> None: ...
     def committed(self) -> Answer: ...
     def failed(self) -> Answer: ...
+    def __len__(self) -> int: ...
 
 
 class ConnectionHooks:
@@ -65,11 +71,13 @@ class ConnectionHooks:
             return None
         return hooks
 
-    def __init__(self, connection: BaseDatabaseWrapper, enlisted: Enlisted) -> None:
+    def __init__(self, connection: BaseDatabaseWrapper, enlisted: Enlisted, *, watched: bool = False) -> None:
+        """``watched``: it commits, so it must be proved that it is one transaction."""
         self._connection = connection
         self._raw = connection.connection
         """The driver's connection, whose transaction it is."""
         self._enlisted = enlisted
+        self._watch = Watch.of(connection) if watched else None
         self._sent = 0
         self._savepoints: dict[str, int] = {}
         """How many messages were sent before each. Those made before the first message are not here."""
@@ -80,8 +88,18 @@ class ConnectionHooks:
         vars(connection).update(self._ours, **{ATTRIBUTE: self})
 
     def send(self, message: Message) -> None:
-        self._enlisted.send(message, self._sent)
+        guard = self._watch.guard() if self._watch is not None else None
+        savepoints: tuple[int, ...] = ()
+        if guard is not None:
+            guard.check()
+            guard.needed, guard.on_rollback_to = True, self._drop
+            savepoints = guard.savepoints.level
+        self._enlisted.send(message, (self._sent, savepoints))
         self._sent += 1
+
+    def _drop(self, savepoint: int) -> None:
+        """One that was begun by a statement of the user's own is rolled back."""
+        self._enlisted.drop(lambda level: isinstance(level, tuple) and savepoint in level[1])
 
     def _remove(self) -> None:
         self._over = True
@@ -115,7 +133,7 @@ class ConnectionHooks:
             commit()
             return
         try:
-            self._enlisted.prepare(self._insert)
+            self._prove_and_prepare()
         except BaseException:
             self._undo()
             self._end_rolled_back()
@@ -135,18 +153,29 @@ class ConnectionHooks:
         if not self._over:
             self._connection.validate_thread_sharing()
             self._connection.validate_no_atomic_block()
+        broken = self._look_at_rollback()
         try:
             self._own["rollback"]()
         finally:
             self._end_rolled_back()
+        if broken is not None:
+            raise broken
 
     def close(self) -> None:
+        broken = self._look_at_rollback()
         try:
             self._own["close"]()
         finally:
             # Django does not close a database of SQLite that is in memory.
             if self._connection.connection is None or self._connection.closed_in_transaction:
                 self._end_rolled_back()
+        if broken is not None:
+            raise broken
+
+    def _look_at_rollback(self) -> TransactionBroken | None:
+        """An error, when a part of what is rolled back now was committed before."""
+        guard = None if self._over or self._watch is None or self._is_stale() else self._watch.running
+        return None if guard is None else guard.look_at_rollback(self._raw)
 
     def savepoint(self) -> str | None:
         name: str | None = self._own["savepoint"]()
@@ -158,7 +187,7 @@ class ConnectionHooks:
         self._own["savepoint_rollback"](sid)
         if not self._over and sid is not None:
             first = self._savepoints.get(sid, 0)
-            self._enlisted.drop(lambda number: isinstance(number, int) and number >= first)
+            self._enlisted.drop(lambda level: isinstance(level, tuple) and level[0] >= first)
 
     def savepoint_commit(self, sid: str) -> None:
         self._own["savepoint_commit"](sid)
@@ -176,8 +205,21 @@ class ConnectionHooks:
 
     # The steps.
 
-    def _insert(self, statement: Statement) -> None:
-        execute(self._connection, *statement)
+    def _prove_and_prepare(self) -> None:
+        """Insert the outcome row in the transaction in which everything else was executed, and only there."""
+        guard = self._watch.guard() if self._watch is not None and len(self._enlisted) else None
+        if guard is None:
+            self._enlisted.prepare(self._insert)
+            return
+        guard.check()
+        if guard.kind is Kind.POSTGRESQL:
+            self._enlisted.mark, guard.proved = guard.mark, True
+        elif self._watch is not None:
+            self._watch.verify()  # before the insert: where no transaction runs, that would commit by itself
+        self._enlisted.prepare(self._insert)
+
+    def _insert(self, statement: Statement) -> int:
+        return insert(self._connection, *statement)
 
     def _undo(self) -> None:
         """Have no open transaction on this connection."""

@@ -107,6 +107,13 @@ def execute(connection: BaseDatabaseWrapper, statement: str, parameters: tuple[A
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else ()
 
 
+def insert(connection: BaseDatabaseWrapper, statement: str, parameters: tuple[Any, ...]) -> int:
+    """How many rows it has inserted."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return int(cursor.rowcount)
+
+
 def _close(connection: BaseDatabaseWrapper) -> None:
     with suppress(Exception):  # it is of no use any more
         connection.close()

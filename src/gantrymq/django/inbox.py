@@ -18,7 +18,9 @@ from gantrymq.client.listener import is_async
 from gantrymq.client.message_listener import read_answer
 from gantrymq.client.results import ConsumeStatus, ReconsumeLater
 from gantrymq.django import upkeep
+from gantrymq.django.connection_hooks import ConnectionHooks
 from gantrymq.django.django_database import dialect_of_connection, execute
+from gantrymq.django.watching import Watch
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
 from gantrymq.message.system_topics import check_group
@@ -83,6 +85,7 @@ class Inbox:
     def _block(self, message: MessageView) -> Iterator[bool]:
         with transaction.atomic(using=self.using):
             yield bool(self._take([message]))
+            self._verify()
 
     def clean(self, older_than: float = KEPT_S) -> None:
         """Delete the rows of messages that were consumed more than this many seconds ago, 2 days at least."""
@@ -131,7 +134,15 @@ class Inbox:
             again = read_answer(function(left if whole_batch else left[0]))
             if again is not None:
                 transaction.set_rollback(True, using=self.using)
+            else:
+                self._verify()
             return again
+
+    def _verify(self) -> None:
+        """The row and the effect are in one transaction. With messages, the commit looks for it."""
+        connection = connections[self.using]
+        if len(connection.atomic_blocks) == 1 and ConnectionHooks.of(connection) is None:
+            Watch.of(connection).verify()
 
     def _take(self, messages: Sequence[MessageView]) -> list[MessageView]:
         """Insert the rows of these messages; returns those that were not there, each id once."""

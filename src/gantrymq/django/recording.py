@@ -46,6 +46,10 @@ class Recording:
 
     transaction_id: Final = "of a TestCase"
     answer: Answer | None = None
+    mark = ""
+
+    def __len__(self) -> int:
+        return 0  # that wait for a commit of the database
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self._connection = connection
@@ -74,7 +78,7 @@ class Recording:
         ):
             self.committed()
 
-    def prepare(self, insert: Callable[[Statement], object]) -> None:
+    def prepare(self, insert: Callable[[Statement], int]) -> None:
         pass
 
     def committed(self) -> Answer:

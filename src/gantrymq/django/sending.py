@@ -12,6 +12,7 @@ from django.utils.asyncio import async_unsafe
 from gantrymq.django import running
 from gantrymq.django.connection_hooks import ConnectionHooks
 from gantrymq.django.recording import Recording
+from gantrymq.django.watching import Watch
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import Message
 from gantrymq.runtime.clock import SystemClock
@@ -45,8 +46,14 @@ def send(*messages: Message, using: str = DEFAULT_DB_ALIAS) -> None:
     connection.validate_no_broken_transaction()
     hooks = ConnectionHooks.of(connection)
     if hooks is None:
-        work: Any = Recording(connection) if in_test_case(connection) else running.enlist(using)
-        hooks = ConnectionHooks(connection, work)
+        recorded = in_test_case(connection)
+        if not recorded:
+            running.running(using)  # which may connect, before anything of this transaction is looked at
+            guard = Watch.of(connection).guard()
+            if guard is not None:
+                guard.check()
+        work: Any = Recording(connection) if recorded else running.enlist(using)
+        hooks = ConnectionHooks(connection, work, watched=not recorded)
     for message in messages:
         hooks.send(message)
 

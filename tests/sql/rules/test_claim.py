@@ -37,13 +37,20 @@ NO_ROW = ("no row", "no row, but older ones were cleaned")
 FAILURES: dict[str, Failed] = {failure.value: Failed(failure, f"it is {failure.value}") for failure in Failure}
 AGAIN = (Failure.CONFLICT.value, Failure.DISCONNECTED.value)
 INSERTED = "inserted"
+READ_BACK: dict[str, Rows] = {
+    INSERTED: [IDENTITY, ROLLED_BACK],
+    "inserted in another database": [(DATABASE, 0, ELSEWHERE), ROLLED_BACK],
+    "inserted where there is no identity": [ROLLED_BACK],
+    "inserted, and not read back": [IDENTITY],
+}
+"""What a claim finds behind its insert."""
 Path = tuple[tuple[Query, str], ...]
 
 
 def answer_to(query: Query, name: str) -> Rows | Failed:
     if name in FAILURES:
         return FAILURES[name]
-    return FINDS[name] if query is Query.FIND else ()
+    return FINDS[name] if query is Query.FIND else READ_BACK[name]
 
 
 def walk(names: tuple[str, ...] = ()) -> Iterator[tuple[Path, Answer]]:
@@ -58,7 +65,7 @@ def walk(names: tuple[str, ...] = ()) -> Iterator[tuple[Path, Answer]]:
     except StopIteration as end:
         yield tuple(path), end.value
         return
-    for name in (*(FINDS if query is Query.FIND else (INSERTED,)), *FAILURES):
+    for name in (*(FINDS if query is Query.FIND else READ_BACK), *FAILURES):
         yield from walk((*names, name))
 
 

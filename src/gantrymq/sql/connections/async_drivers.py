@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, TransactionBroken
 from gantrymq.sql.connections.drivers import (
+    Note,
     PsycopgDriver,
-    TransactionBroken,
     may_begin,
     not_supported,
     verify_end,
     verify_status,
 )
 from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rules import proof
 from gantrymq.sql.rules.outcomes import Statement
 from gantrymq.sql.transaction.database import Rows
 
@@ -24,6 +26,7 @@ class AsyncPsycopgDriver:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self.mark = ""
         self._block: Any = None
         self._outermost = True
 
@@ -31,6 +34,8 @@ class AsyncPsycopgDriver:
         self._outermost = may_begin(self._connection)
         self._block = self._connection.transaction()
         self._transaction = await self._block.__aenter__()
+        self.mark = proof.new_mark()
+        await self.execute(proof.place_mark(Dialect(Kind.POSTGRESQL, PsycopgDriver.parameter_style), self.mark))
 
     def verify(self) -> None:
         verify_status(self._connection)
@@ -42,6 +47,11 @@ class AsyncPsycopgDriver:
         cursor = AsyncCursor(self._connection, row_factory=tuple_row)
         await cursor.execute(statement[0], statement[1] or None)
         return await cursor.fetchall() if cursor.description is not None else []
+
+    async def insert(self, statement: Statement) -> int:
+        from psycopg import AsyncCursor
+
+        return (await AsyncCursor(self._connection).execute(*statement)).rowcount
 
     async def commit(self) -> None:
         block, self._block = self._block, None
@@ -57,6 +67,24 @@ class AsyncPsycopgDriver:
             await block.__aexit__(type(error), error, None)
         if block is None or not self._outermost:  # without a block: its commit failed
             await self._connection.rollback()
+
+    def watch(self, note: Note) -> None:
+        transaction = self._connection.transaction
+
+        @asynccontextmanager
+        async def watched(*arguments: Any, **options: Any) -> AsyncIterator[Any]:
+            note.block(begins=True)
+            inner: Any = None
+            try:
+                async with transaction(*arguments, **options) as inner:
+                    yield inner
+            finally:
+                note.block(begins=False, kept=inner is not None and inner.status is inner.Status.COMMITTED)
+
+        self._connection.transaction = watched
+
+    def unwatch(self) -> None:
+        vars(self._connection).pop("transaction", None)
 
     async def stand_alone(self) -> None:
         await self._connection.commit()  # settings that the user's function made

@@ -11,11 +11,11 @@ from typing import Any, Final, Self, Unpack
 from weakref import WeakSet
 
 from gantrymq.client.listener import TransactionListener
-from gantrymq.errors import Closed, ConfigError
+from gantrymq.errors import Closed, ConfigError, TransactionBroken
 from gantrymq.message.message import Message
 from gantrymq.sql.async_transactions import AsyncTransactions
 from gantrymq.sql.connections.async_drivers import AsyncConnectionDatabase, async_driver_of
-from gantrymq.sql.connections.drivers import TransactionBroken
+from gantrymq.sql.connections.savepoints import WatchedSavepoints
 from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.transaction.async_enlistment import AsyncEnlistment, AsyncLocal, AsyncOutcomeChecker
 from gantrymq.sql.transaction.settings import TransactionsSettings
@@ -79,7 +79,7 @@ class AsyncConnectionTransaction:
         self._connection: Any = None
         self._used = False
         self._enlistment: AsyncEnlistment | None = None
-        self._savepoints: tuple[str, ...] = ()
+        self._savepoints = WatchedSavepoints(self._drop)
         self._made = 0
         self._broken: BaseException | None = None
 
@@ -97,6 +97,7 @@ class AsyncConnectionTransaction:
 
     async def execute(self, statement: str, parameters: Any = None) -> Any:
         """Execute a statement; returns its cursor."""
+        self._savepoints.statement(statement)
         return await self.connection.execute(statement, parameters)
 
     def send(self, *messages: Message) -> None:
@@ -105,7 +106,11 @@ class AsyncConnectionTransaction:
         if self._enlistment is None:
             self._enlistment = self._enlist()
         for message in messages:
-            self._enlistment.send(message, self._savepoints)
+            self._enlistment.send(message, self._savepoints.level)
+
+    def _drop(self, belongs: Callable[[object], bool]) -> None:
+        if self._enlistment is not None:
+            self._enlistment.drop(belongs)
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
@@ -114,19 +119,15 @@ class AsyncConnectionTransaction:
         self._made += 1
         name = f"gantrymq_{self._made}"
         await self.execute(f"SAVEPOINT {name}")
-        outer, self._savepoints = self._savepoints, (*self._savepoints, name)
         try:
             yield
             await self.execute(f"RELEASE SAVEPOINT {name}")
         except BaseException:
             await self._roll_back_to(name)
             raise
-        finally:
-            self._savepoints = outer
 
     async def _roll_back_to(self, name: str) -> None:
-        if self._enlistment is not None:
-            self._enlistment.drop(lambda level: isinstance(level, tuple) and name in level)
+        self._savepoints.statement(f"ROLLBACK TO SAVEPOINT {name}")  # also when the connection is lost
         try:
             await self.execute(f"ROLLBACK TO SAVEPOINT {name}")
             await self.execute(f"RELEASE SAVEPOINT {name}")
@@ -148,6 +149,7 @@ class AsyncConnectionTransaction:
         self._connection, self._driver = connection, driver
         try:
             await driver.begin()
+            driver.watch(self._savepoints)
         except BaseException:
             await self._leave()
             raise
@@ -172,7 +174,9 @@ class AsyncConnectionTransaction:
                 raise TransactionBroken("a savepoint of this transaction could not be rolled back") from self._broken
             self._driver.verify()
             if enlistment is not None:
-                await enlistment.prepare(self._driver.execute)
+                self._savepoints.check()
+                enlistment.mark = self._driver.mark
+                await enlistment.prepare(self._driver.insert)
             commits = True
             await self._driver.commit()
         except BaseException as error:
@@ -208,6 +212,8 @@ class AsyncConnectionTransaction:
 
     async def _leave(self) -> None:
         connection, self._connection = self._connection, None
+        with suppress(Exception):
+            self._driver.unwatch()
         _in_use.discard(connection)
         if self._ours:
             with suppress(Exception):  # it may be closed already, and what the block did is decided

@@ -2,7 +2,8 @@
 
 | driver   | a transaction begins               | nobody else may end it: how that is noticed                          |
 |----------|------------------------------------|----------------------------------------------------------------------|
-| psycopg  | by ``connection.transaction()``    | psycopg refuses ``commit()`` and ``rollback()`` inside of it         |
+| psycopg  | by ``connection.transaction()``    | psycopg refuses ``commit()`` and ``rollback()`` inside of it; the    |
+|          |                                    | mark of ``proof`` tells of COMMIT and ROLLBACK as statements         |
 | sqlite3  | by BEGIN, unless one is running    | a savepoint right behind the begin: it ends with the transaction,    |
 | PyMySQL  | by BEGIN with autocommit; else the | and then its release fails. On MySQL and MariaDB that also notices   |
 |          | server begins it                   | DDL (it commits) and deadlocks (the server rolls back everything)    |
@@ -14,22 +15,20 @@ that runs on a connection already is the one that is committed. Sources: psycopg
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from gantrymq.errors import ConfigError
 from gantrymq.errors import TransactionBroken as TransactionBroken
 from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rules import proof
+from gantrymq.sql.rules.broken import ENDED_INSIDE
 from gantrymq.sql.rules.outcomes import Statement
 from gantrymq.sql.transaction.database import Rows
 
-MARK: Final = "gantrymq_begin"
 IN_TRANSACTION: Final = 1
 """SERVER_STATUS_IN_TRANS, a bit of the status that MySQL sends with every OK."""
-ENDED_INSIDE: Final = (
-    "the transaction of this connection ended inside the block: by a commit or rollback, by a statement that commits "
-    "(DDL of MySQL and MariaDB), or by the database itself after an error such as a deadlock. Statements since then "
-    "are rolled back, no message is delivered. Leave commit and rollback to the block, and errors, too"
-)
 
 
 class Driver(Protocol):
@@ -38,11 +37,25 @@ class Driver(Protocol):
     def begin(self) -> None:
         """Have a transaction, and notice when somebody else ends it. Raises ConfigError where that cannot be."""
 
+    mark: str
+    """Of the transaction, for the insert of the outcome row; empty: ``verify`` has looked for it."""
+
     def verify(self) -> None:
         """Before the outcome is written: raises TransactionBroken unless it is still the transaction of ``begin``."""
 
+    def watch(self, note: Note) -> None:
+        """Tell of statements about savepoints, as far as the driver lets them be seen. Until ``unwatch``."""
+
+    def unwatch(self) -> None: ...
+
+    def verify_at_rollback(self) -> None:
+        """The same before a rollback, where a statement may have committed."""
+
     def execute(self, statement: Statement) -> Rows:
         """Whatever kind of rows and cursors the user has chosen for the connection."""
+
+    def insert(self, statement: Statement) -> int:
+        """How many rows it has inserted."""
 
     def commit(self) -> None: ...
 
@@ -50,10 +63,21 @@ class Driver(Protocol):
         """Whether it is certain that a commit before, which raised, has changed nothing."""
 
 
+class Note(Protocol):
+    """What is told of statements."""
+
+    def statement(self, text: str) -> None:
+        """One that may be about a savepoint."""
+
+    def block(self, begins: bool, kept: bool = True) -> None:
+        """A block of psycopg's ``connection.transaction()`` begins, or ends."""
+
+
 class SqliteDriver:
     """sqlite3, with its transaction control of old and with the attribute ``autocommit`` of Python 3.12."""
 
     parameter_style: Final = "qmark"
+    mark = ""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -64,13 +88,18 @@ class SqliteDriver:
     def begin(self) -> None:
         if not self._connection.in_transaction:
             self._execute(f"BEGIN {self._connection.isolation_level or ''}")
-        self._execute(f"SAVEPOINT {MARK}")
+        self._execute(*proof.place_mark(self.dialect(), ""))
 
     def verify(self) -> None:
-        _release(self._execute, "no such savepoint")
+        _release(self._execute)
+
+    verify_at_rollback = verify
 
     def execute(self, statement: Statement) -> Rows:
         return self._execute(*statement).fetchall()  # type: ignore[no-any-return]
+
+    def insert(self, statement: Statement) -> int:
+        return int(self._execute(*statement).rowcount)
 
     def _execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> Any:
         cursor = self._connection.cursor()
@@ -93,6 +122,11 @@ class SqliteDriver:
         # runs may be the next one.
         return running and autocommit is not False
 
+    def watch(self, note: Note) -> None:
+        """Nothing: sqlite3 shows no statements but to a trace callback, which may be the user's."""
+
+    def unwatch(self) -> None: ...
+
     def stand_alone(self, wait_ms: int) -> None:
         """Autocommit, for a check-back; ``wait_ms``: how long it waits for whoever is writing."""
         self._connection.text_factory = str
@@ -107,6 +141,7 @@ class PyMySQLDriver:
     """PyMySQL, with MySQL and MariaDB."""
 
     parameter_style: Final = "format"
+    mark = ""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -119,10 +154,12 @@ class PyMySQLDriver:
         # Without autocommit a BEGIN would commit what runs already, of which the status may know nothing yet.
         if self._connection.get_autocommit() and not self._connection.server_status & IN_TRANSACTION:
             self._connection.begin()
-        self.execute((f"SAVEPOINT {MARK}", ()))
+        self.execute(proof.place_mark(self.dialect(), ""))
 
     def verify(self) -> None:
-        _release(lambda statement: self.execute((statement, ())), "1305")
+        _release(lambda statement: self.execute((statement, ())))
+
+    verify_at_rollback = verify
 
     def execute(self, statement: Statement) -> Rows:
         from pymysql.cursors import Cursor
@@ -131,6 +168,11 @@ class PyMySQLDriver:
         cursor.execute(statement[0], statement[1] or None)
         return list(cursor.fetchall())
 
+    def insert(self, statement: Statement) -> int:
+        from pymysql.cursors import Cursor
+
+        return int(Cursor(self._connection).execute(*statement))
+
     def commit(self) -> None:
         self._connection.commit()
 
@@ -138,15 +180,28 @@ class PyMySQLDriver:
         self._connection.rollback()
         return False
 
+    def watch(self, note: Note) -> None:
+        query = self._connection.query
+
+        def watched(sql: Any, *others: Any, **options: Any) -> Any:
+            if isinstance(sql, str):
+                note.statement(sql)
+            return query(sql, *others, **options)
+
+        self._connection.query = watched  # where all cursors execute
+
+    def unwatch(self) -> None:
+        vars(self._connection).pop("query", None)
+
     def stand_alone(self, wait_ms: int) -> None:
         self._connection.autocommit(True)
 
 
-def _release(execute: Any, missing: str) -> None:
+def _release(execute: Any) -> None:
     try:
-        execute(f"RELEASE SAVEPOINT {MARK}")
+        execute(proof.RELEASE)
     except Exception as error:
-        if missing in str(error):
+        if proof.is_missing(error):
             raise TransactionBroken(ENDED_INSIDE) from error
         raise
 
@@ -158,6 +213,7 @@ class PsycopgDriver:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self.mark = ""
         self._block: Any = None
         self._outermost = True
 
@@ -168,9 +224,14 @@ class PsycopgDriver:
         self._outermost = may_begin(self._connection)
         self._block = self._connection.transaction()
         self._transaction = self._block.__enter__()
+        self.mark = proof.new_mark()
+        self.execute(proof.place_mark(self.dialect(), self.mark))
 
     def verify(self) -> None:
         verify_status(self._connection)
+
+    def verify_at_rollback(self) -> None:
+        """PostgreSQL commits nothing by itself."""
 
     def execute(self, statement: Statement) -> Rows:
         from psycopg import Cursor
@@ -179,6 +240,11 @@ class PsycopgDriver:
         cursor = Cursor(self._connection, row_factory=tuple_row)
         cursor.execute(statement[0], statement[1] or None)
         return cursor.fetchall() if cursor.description is not None else []
+
+    def insert(self, statement: Statement) -> int:
+        from psycopg import Cursor
+
+        return Cursor(self._connection).execute(*statement).rowcount
 
     def commit(self) -> None:
         block, self._block = self._block, None
@@ -196,6 +262,24 @@ class PsycopgDriver:
             self._connection.rollback()
         return False
 
+    def watch(self, note: Note) -> None:
+        transaction = self._connection.transaction
+
+        @contextmanager
+        def watched(*arguments: Any, **options: Any) -> Iterator[Any]:
+            note.block(begins=True)
+            inner: Any = None
+            try:
+                with transaction(*arguments, **options) as inner:
+                    yield inner
+            finally:
+                note.block(begins=False, kept=inner is not None and inner.status is inner.Status.COMMITTED)
+
+        self._connection.transaction = watched
+
+    def unwatch(self) -> None:
+        vars(self._connection).pop("transaction", None)
+
     def stand_alone(self, wait_ms: int) -> None:
         self._connection.commit()  # settings that the user's function made
         self._connection.autocommit = True
@@ -208,7 +292,7 @@ def may_begin(connection: Any) -> bool:
     if getattr(connection, "_num_transactions", 0):
         raise ConfigError(
             "this connection is inside a block of connection.transaction(), which commits it later. Put the block of "
-            "transactions.on(connection) outside of it; inside, use tx.savepoint() or connection.transaction()"
+            "transactions.on(connection) outside of it; inside, use tx.savepoint()"
         )
     status = connection.info.transaction_status
     if status in (TransactionStatus.IDLE, TransactionStatus.INTRANS):

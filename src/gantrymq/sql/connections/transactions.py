@@ -8,10 +8,12 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
-from gantrymq.errors import Closed, ConfigError
+from gantrymq.errors import Closed, ConfigError, TransactionBroken
 from gantrymq.message.message import Message
 from gantrymq.sql.connections.database import ConnectionDatabase
-from gantrymq.sql.connections.drivers import TransactionBroken, driver_of
+from gantrymq.sql.connections.drivers import PyMySQLDriver, driver_of
+from gantrymq.sql.connections.savepoints import WatchedSavepoints
+from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.settings import TransactionsSettings
@@ -57,7 +59,7 @@ class ConnectionTransaction:
         self._connection: Any = None
         self._used = False
         self._enlistment: Enlistment | None = None
-        self._savepoints: tuple[str, ...] = ()
+        self._savepoints = WatchedSavepoints(self._drop)
         self._made = 0
         self._broken: BaseException | None = None
 
@@ -76,6 +78,8 @@ class ConnectionTransaction:
     def execute(self, statement: str, parameters: Any = None) -> Any:
         """Execute a statement; returns its cursor. Parameters are written as the driver wants them."""
         cursor = self.connection.cursor()
+        if self._watches_here:
+            self._savepoints.statement(statement)
         if parameters is None:
             cursor.execute(statement)
         else:
@@ -91,7 +95,11 @@ class ConnectionTransaction:
         if self._enlistment is None:
             self._enlistment = self._enlist()
         for message in messages:
-            self._enlistment.send(message, self._savepoints)
+            self._enlistment.send(message, self._savepoints.level)
+
+    def _drop(self, belongs: Callable[[object], bool]) -> None:
+        if self._enlistment is not None:
+            self._enlistment.drop(belongs)
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
@@ -102,19 +110,15 @@ class ConnectionTransaction:
         self._made += 1
         name = f"gantrymq_{self._made}"
         self.execute(f"SAVEPOINT {name}")
-        outer, self._savepoints = self._savepoints, (*self._savepoints, name)
         try:
             yield
             self.execute(f"RELEASE SAVEPOINT {name}")
         except BaseException:
             self._roll_back_to(name)
             raise
-        finally:
-            self._savepoints = outer
 
     def _roll_back_to(self, name: str) -> None:
-        if self._enlistment is not None:
-            self._enlistment.drop(lambda level: isinstance(level, tuple) and name in level)
+        self._savepoints.statement(f"ROLLBACK TO SAVEPOINT {name}")  # also when the connection is lost
         try:
             self.execute(f"ROLLBACK TO SAVEPOINT {name}")
             self.execute(f"RELEASE SAVEPOINT {name}")
@@ -131,8 +135,10 @@ class ConnectionTransaction:
             raise ConfigError("a block commits this connection already; inside of it, use `with tx.savepoint():`")
         _in_use.add(id(connection))
         self._connection, self._driver = connection, driver
+        self._watches_here = not isinstance(driver, PyMySQLDriver)  # whose own watch sees all cursors
         try:
             driver.begin()
+            driver.watch(self._savepoints)
         except BaseException:
             self._leave()
             raise
@@ -146,7 +152,7 @@ class ConnectionTransaction:
             if kind is None:
                 self._commit()
             else:
-                self._give_up(certain=True)
+                self._leave_with(error)
         finally:
             self._leave()
 
@@ -157,7 +163,9 @@ class ConnectionTransaction:
                 raise TransactionBroken("a savepoint of this transaction could not be rolled back") from self._broken
             self._driver.verify()
             if enlistment is not None:
-                enlistment.prepare(self._driver.execute)
+                self._savepoints.check()
+                enlistment.mark = self._driver.mark
+                enlistment.prepare(self._driver.insert)
             commits = True
             self._driver.commit()
         except BaseException as error:
@@ -170,6 +178,22 @@ class ConnectionTransaction:
         else:
             if enlistment is not None:
                 enlistment.committed()
+
+    def _leave_with(self, error: BaseException | None) -> None:
+        """Roll back. Raises when a part of the block was committed before, as far as there are messages: the row would
+        be there, and the message not. A deadlock has rolled everything back, and is raised as it is."""
+        broken: TransactionBroken | None = None
+        conflict = isinstance(error, Exception) and read_failure(error) is Failure.CONFLICT
+        if self._enlistment is not None and not conflict:
+            try:
+                self._driver.verify_at_rollback()
+            except TransactionBroken as found:
+                broken = found
+            except Exception:  # noqa: BLE001 - the connection was lost, and the server rolls back
+                log.debug("a connection was lost before the rollback")
+        self._give_up(certain=True)
+        if broken is not None:
+            raise broken
 
     def _give_up(self, certain: bool) -> None:
         """Roll back, then settle. Who sees the error of the block wants that one, and not what comes of it here.
@@ -192,6 +216,8 @@ class ConnectionTransaction:
 
     def _leave(self) -> None:
         connection, self._connection = self._connection, None
+        with suppress(Exception):
+            self._driver.unwatch()
         _in_use.discard(id(connection))
         if self._ours:
             with suppress(Exception):  # it may be closed already, and what the block did is decided

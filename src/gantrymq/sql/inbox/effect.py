@@ -18,6 +18,7 @@ from gantrymq.sql.rows.dialect import Dialect, dialect_of
 from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules.claim import Rows
 from gantrymq.sql.rules.outcomes import Statement
+from gantrymq.sql.transaction.guard import GUARD
 from gantrymq.sql.upkeep.cleaning import performed
 
 ATTEMPTS: Final = 3
@@ -171,7 +172,11 @@ class Effect:
             result = connection.exec_driver_sql(*statement)
             return [tuple(row) for row in result.fetchall()] if result.returns_rows else ()
 
-        return performed(self._take(dialect), execute)
+        taken = performed(self._take(dialect), execute)
+        guard = session.info.get(GUARD)
+        if guard is not None:
+            guard.needed = True  # the rows and the effect are one transaction: its commit proves it
+        return taken
 
 
 def _session_of(local: Any) -> Any:

@@ -64,15 +64,19 @@ def _of_sqlalchemy(given: Any) -> Source:
 
     from gantrymq.sql.sqlalchemy.async_transactions import AsyncLocalTransaction
     from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
+    from gantrymq.sql.sqlalchemy.guard import watch_alone
+    from gantrymq.sql.sqlalchemy.sessions import class_of
     from gantrymq.sql.sqlalchemy.transactions import LocalTransaction
 
     if isinstance(given, Engine | sessionmaker):
         sessions = sessionmaker(given) if isinstance(given, Engine) else given
+        watch_alone(class_of(sessions))
         return Source(
             lambda: LocalTransaction(sessions), lambda: SqlAlchemyDatabase(_bound(sessions.kw, Engine)), is_async=False
         )
     if isinstance(given, AsyncEngine | async_sessionmaker):
         asynchronous = async_sessionmaker(given) if isinstance(given, AsyncEngine) else given
+        watch_alone(class_of(asynchronous))
         return Source(
             lambda: AsyncLocalTransaction(asynchronous, _at_once),
             lambda: for_loop(SqlAlchemyDatabase(_bound(asynchronous.kw, AsyncEngine).sync_engine)), is_async=True,

@@ -16,6 +16,8 @@ class Failure(enum.Enum):
 
     DUPLICATE = "duplicate"
     """A row with this key exists."""
+    NOT_NULL = "not null"
+    """A column takes no NULL. See ``place``: that is how an outcome row is refused."""
     CONFLICT = "conflict"
     """A deadlock, or a serialization failure: the same transaction may succeed when it is run again."""
     LOCKED = "locked"
@@ -32,6 +34,7 @@ class Failure(enum.Enum):
 
 _STATES: Final = {
     "23505": Failure.DUPLICATE,
+    "23502": Failure.NOT_NULL,
     "40001": Failure.CONFLICT,
     "40P01": Failure.CONFLICT,
     "55P03": Failure.LOCKED,
@@ -71,6 +74,7 @@ _MYSQL_DRIVERS: Final = {"pymysql", "MySQLdb", "aiomysql", "asyncmy", "mysql"}
 _SQLITE: Final = {
     "SQLITE_CONSTRAINT_PRIMARYKEY": Failure.DUPLICATE,
     "SQLITE_CONSTRAINT_UNIQUE": Failure.DUPLICATE,
+    "SQLITE_CONSTRAINT_NOTNULL": Failure.NOT_NULL,
     "SQLITE_BUSY": Failure.LOCKED,
     "SQLITE_BUSY_SNAPSHOT": Failure.CONFLICT,
     "SQLITE_LOCKED": Failure.LOCKED,

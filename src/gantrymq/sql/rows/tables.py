@@ -27,10 +27,11 @@ from typing import Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rows.place import IDENTITY_ROW, Place, insert_there
 
 OUTCOMES: Final = "gantrymq_outcomes"
 INBOX: Final = "gantrymq_inbox"
-DATABASE: Final = "#database"
+DATABASE: Final = IDENTITY_ROW
 CLEANED: Final = "#cleaned"
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?")
 
@@ -113,12 +114,20 @@ def inbox_ddl(kind: Kind, inbox: str = INBOX) -> list[str]:
 class OutcomeStatements:
     """The statements about outcomes for one database. Parameters are named behind each."""
 
-    def __init__(self, dialect: Dialect, table: str = OUTCOMES, claim_timeout_ms: int = 2_000) -> None:
-        """``claim_timeout_ms``: how long a claim waits for a local transaction that holds the same id."""
-        name, written = check_name(table), dialect.written
+    def __init__(
+        self, dialect: Dialect, table: str = OUTCOMES, claim_timeout_ms: int = 2_000, place: Place | None = None
+    ) -> None:
+        """``claim_timeout_ms``: how long a claim waits for a local transaction that holds the same id. ``place``: where
+        the table is, once that is known."""
+        place = place or Place(check_name(table))
+        name, written = place.table, dialect.written
         values = f"INTO {name} (id, outcome, note)"
         self.insert: Final = written(f"INSERT {values} VALUES (?, ?, ?)")
-        """id, outcome, note"""
+        """id, outcome, note: of a row that is no transaction"""
+        self.decide: Final = insert_there(dialect, place)
+        """What a local transaction inserts; ``parameters_of`` has its parameters"""
+        self.decide_marked: Final = insert_there(dialect, place, marked=True)
+        """The same with the mark of its block. PostgreSQL only; elsewhere the mark is none of the statement's"""
         self.find: Final = written(f"SELECT id, outcome, note FROM {name} WHERE id IN (?, '{CLEANED}', '{DATABASE}')")  # nosec B608
         """id. Rows of id, outcome, note: that of the transaction, and the two that are none, as far as there are any"""
         limit = {

@@ -11,12 +11,14 @@ the two commit. Everything that is not certain is UNKNOWN, with a reason, and th
 | FIND   | rolled back                                  | ROLLBACK                                          |
 | FIND   | no row, and rows of that age may be deleted  | UNKNOWN                                           |
 | FIND   | no row                                       | CLAIM                                             |
-| CLAIM  | inserted                                     | ROLLBACK: the local transaction cannot commit now |
+| CLAIM  | the mark, beside the expected identity       | ROLLBACK: the local transaction cannot commit now |
+| CLAIM  | inserted, and not read back there            | UNKNOWN: it went to another database              |
 | CLAIM  | DUPLICATE                                    | FIND: the other side was faster                   |
 | either | CONFLICT, DISCONNECTED                       | FIND, on a new connection; UNKNOWN the third time |
 | either | LOCKED, READ_ONLY, NO_TABLE, OTHER           | UNKNOWN                                           |
 
-A claim whose connection was lost may have been inserted; FIND then finds it.
+A claim whose connection was lost may have been inserted; FIND then finds it. What CLAIM answers is what a FIND on the
+same connection finds behind the insert: a function that connects may lead to another database each time.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class Query(enum.Enum):
 
     FIND = "find"
     CLAIM = "claim"
+    """Its answer: what FIND finds behind it, on the same connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,9 @@ def claim(transaction_id: str, database: str) -> Generator[Query, Rows | Failed,
                 return answer
             found = yield Query.CLAIM
             if not isinstance(found, Failed):
-                return ROLLBACK
+                return read_rows(found, transaction_id, database) or unknown(
+                    "the mark of this check-back cannot be read back: the connection leads to different databases"
+                )
             if found.failure is Failure.DUPLICATE:
                 reason = "the outcome row of this transaction is there for an insert, and not for a select"
                 continue

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.message.system_topics import check_group
-from gantrymq.sql.rows.dialect import Dialect
+from gantrymq.sql.rows.dialect import Dialect, Kind
 from gantrymq.sql.rows.failures import Failure, is_database_error, read_failure
+from gantrymq.sql.rows.place import Place, engine_without_transactions, parameters_of, read_place, where
 from gantrymq.sql.rows.tables import CLEANED, DATABASE, OUTCOMES, BatchStatements, Outcome, OutcomeStatements
 from gantrymq.sql.rules.claim import ATTEMPTS, Failed, Query, Rows
 
@@ -29,18 +30,26 @@ class Outcomes:
         self.dialect: Final = dialect
         self.table: Final = table
         self.group: Final = group
-        self._statements: Final = OutcomeStatements(dialect, table, claim_timeout_ms)
+        self.identity = ""
+        """Of the database, once it is known: outcomes are inserted only where it is found."""
+        self._claim_timeout_ms = claim_timeout_ms
+        self._statements = OutcomeStatements(dialect, table, claim_timeout_ms)
+        self._literal = OutcomeStatements(Dialect(dialect.kind, "qmark"), table).decide_marked
 
-    def insert(self, transaction_id: str) -> Statement:
-        """What the local transaction executes before it commits."""
-        return self._statements.insert, (transaction_id, int(Outcome.COMMITTED), self.group)
+    def insert(self, transaction_id: str, mark: str = "") -> Statement:
+        """What the local transaction executes before it commits. It inserts one row, or none, or fails as NOT_NULL when
+        this is not the expected database or has not the ``mark``; see ``place``."""
+        compared = bool(mark) and self.dialect.kind is Kind.POSTGRESQL
+        text = self._statements.decide_marked if compared else self._statements.decide
+        return text, parameters_of(self.dialect.kind, transaction_id, self.identity, self.group, mark)
 
-    def insert_and_commit(self, transaction_id: str) -> str:
-        """The same with the commit behind it, as one text without parameters. PostgreSQL only. Ids and groups consist
-        of letters, digits and ``% | - _``."""
-        values = f"'{transaction_id}', {int(Outcome.COMMITTED)}, '{self.group}'"
-        # Neither has a quote in it: transaction_id.make makes the one, and the other was checked.
-        return f"INSERT INTO {self.table} (id, outcome, note) VALUES ({values}); COMMIT"  # nosec B608
+    def insert_and_commit(self, transaction_id: str, mark: str) -> str:
+        """The same with the commit behind it, as one text without parameters. PostgreSQL only. Ids, identities, marks
+        and groups consist of letters, digits and ``. % | - _``."""
+        first, *others = self._literal.split("?")
+        # None has a quote in it: they are made here, or were checked.
+        values = parameters_of(Kind.POSTGRESQL, transaction_id, self.identity, self.group, mark)
+        return first + "".join(f"'{value}'{other}" for value, other in zip(values, others, strict=True)) + "; COMMIT"
 
     def look(self) -> list[Statement]:
         """The two rows that are no transactions."""
@@ -52,8 +61,8 @@ class Outcomes:
             return [(self._statements.find, (transaction_id,))]
         claim: list[Statement] = [(self._statements.claim, (transaction_id, transaction_id, self.group))]
         if self._statements.before_claim:
-            return [(self._statements.before_claim, ()), *claim, (self._statements.after_claim, ())]
-        return claim
+            claim = [(self._statements.before_claim, ()), *claim, (self._statements.after_claim, ())]
+        return [*claim, (self._statements.find, (transaction_id,))]
 
     def identify(self, identity: str) -> Generator[Sequence[Statement], Rows | Failed, str]:
         """The identity of the database. ``identity``: what to write where there is none.
@@ -70,7 +79,8 @@ class Outcomes:
                 continue
             found = {row[0]: str(row[2]) for row in rows}
             if DATABASE in found and CLEANED in found:
-                return found[DATABASE]
+                self.identity = found[DATABASE]
+                return self.identity
             for row, note in ((CLEANED, ""), (DATABASE, identity)):
                 if row not in found:
                     made = yield [(self._statements.insert, (row, int(Outcome.NONE), note))]
@@ -79,6 +89,28 @@ class Outcomes:
             f"the row {DATABASE} of the table {self.table} cannot be read or written: {reason}. Call start() before "
             "the first local transaction begins"
         )
+
+    def find_place(self) -> Generator[Sequence[Statement], Rows | Failed, None]:
+        """Find out where the table is, so that statements can name it with its schema. A database that does not say
+        it keeps the name as it is: the identity is compared all the same.
+
+        Raises ConfigError for a table whose rows cannot be rolled back (MyISAM).
+        """
+        kind = self.dialect.kind
+        rows = yield [(where(kind, self.table), ())]
+        row = None if isinstance(rows, Failed) or not rows else tuple(str(value) for value in rows[0])
+        found = row if row is not None and len(row) == 3 else None
+        engine = engine_without_transactions(kind, found)
+        if engine is not None:
+            raise ConfigError(
+                f"the table {self.table} has the storage engine {engine}, which cannot roll anything back. Change it: "
+                f"ALTER TABLE {self.table} ENGINE=InnoDB"
+            )
+        self._know(read_place(kind, self.table, found))
+
+    def _know(self, place: Place) -> None:
+        self._statements = OutcomeStatements(self.dialect, self.table, self._claim_timeout_ms, place)
+        self._literal = OutcomeStatements(Dialect(self.dialect.kind, "qmark"), self.table, 0, place).decide_marked
 
     def unusable(self, failed: Failed) -> Exception:
         """The error for a table that cannot be read at the start."""

@@ -18,6 +18,7 @@ from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.sqlalchemy import last_statement, still_open
 from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
+from gantrymq.sql.sqlalchemy.guard import ENLISTED, STRICT
 from gantrymq.sql.transaction.checker import OutcomeChecker
 from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.local import Local, create_tables
@@ -87,7 +88,7 @@ class AsyncLocalTransaction:
         """Send these messages when the block commits; see ``gantrymq.sql.send``."""
         for message in messages:
             sqlalchemy_sessions.send(self.session, message)
-        self._enlistment = self.session.sync_session.info.get(sqlalchemy_sessions.ENLISTED)
+        self._enlistment = self.session.sync_session.info.get(ENLISTED)
 
     @property
     def transaction_id(self) -> str | None:
@@ -99,6 +100,7 @@ class AsyncLocalTransaction:
             raise ConfigError("this transaction is running already; begin another one with transactions.begin()")
         await self._start()
         self._session = self._sessions()
+        self._session.info[STRICT] = True
         return self
 
     async def __aexit__(

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
+from gantrymq.errors import ConfigError
 from gantrymq.sql.rows.dialect import Dialect, Kind, dialect_of
 from gantrymq.sql.transaction.database import Rows
+
+_SHARED: Final = (StaticPool, SingletonThreadPool)
+"""Pools that give out a connection which is in use already. One of SQLite in memory has these."""
 
 
 class SqlAlchemyDatabase:
     """Connections of ``engine`` in autocommit. For an AsyncEngine: its ``sync_engine``, in a greenlet."""
 
     def __init__(self, engine: Engine) -> None:
+        """Raises ConfigError for an engine that cannot give out connections of their own: a statement of a check-back
+        would commit in the middle of a local transaction."""
+        if isinstance(engine.pool, _SHARED):
+            raise ConfigError(
+                f"the pool {type(engine.pool).__name__} of this engine has one connection for everything, or for each "
+                "thread, and check-backs need connections of their own. For SQLite give it a file (sqlite:///shop.db); "
+                "for tests in memory: create_engine('sqlite:///file:shop?mode=memory&cache=shared&uri=true', "
+                "poolclass=QueuePool)"
+            )
         self.engine = engine
 
     def dialect(self) -> Dialect:
@@ -38,6 +52,11 @@ class SqlAlchemyDatabase:
                 connection.invalidate()  # settings of it may be left behind, and nobody knows in what state it is
                 raise
         return rows
+
+
+def insert(connection: Connection, statement: str, parameters: tuple[Any, ...]) -> int:
+    """How many rows it has inserted."""
+    return connection.exec_driver_sql(statement, parameters).rowcount
 
 
 def execute(connection: Connection, statement: str, parameters: tuple[Any, ...]) -> Rows:

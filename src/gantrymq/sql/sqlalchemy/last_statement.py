@@ -1,11 +1,12 @@
-"""The outcome row and the COMMIT in one round trip, where that is possible: on PostgreSQL, with psycopg.
+"""The outcome row is inserted behind everything else, in the dialect's ``do_commit``.
 
-| when                       | what happens                                                                          |
-|----------------------------|---------------------------------------------------------------------------------------|
-| before_commit of a session | ``postpone`` notes the transaction, when its outcome row can wait                     |
-| the dialect's ``do_commit`` | behind the flush and all events: the halves are stored, then one text is executed:    |
-|                            | ``INSERT ...; COMMIT``. PostgreSQL leaves out the COMMIT when the INSERT fails.       |
-|                            | psycopg sees that no transaction runs any more, and its own commit does nothing       |
+| when                        | what happens                                                                         |
+|-----------------------------|--------------------------------------------------------------------------------------|
+| before_commit of a session  | ``postpone`` notes the transaction, when its outcome row can wait                    |
+| the dialect's ``do_commit`` | behind the flush and all events: the mark is looked for (``guard``), the halves are  |
+|                             | stored, then the row is inserted. On PostgreSQL with psycopg, one text does that and |
+|                             | commits: ``INSERT ...; COMMIT``. PostgreSQL leaves out the COMMIT when the INSERT    |
+|                             | fails. psycopg sees that no transaction runs any more, and its commit does nothing   |
 
 ``do_commit`` is the one place behind which nobody executes a statement in the transaction, and where SQLAlchemy takes
 an error of the database for one of the commit. There is no event for it: so ours is put in front of it, on the dialect
@@ -28,6 +29,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.util import await_only
 
 from gantrymq.sql.rules.outcomes import Statement
+from gantrymq.sql.sqlalchemy.guard import look
 from gantrymq.sql.transaction.enlistment import Enlistment
 
 _dialects: Final[WeakSet[Dialect]] = WeakSet()
@@ -37,9 +39,9 @@ _postponed: Final[WeakKeyDictionary[PoolProxiedConnection, Enlistment]] = WeakKe
 
 
 def prepare_engine(engine: Engine) -> None:
-    """Let transactions of this engine postpone their outcome rows, if it is one of PostgreSQL with psycopg."""
+    """Let transactions of this engine postpone their outcome rows."""
     dialect = engine.dialect
-    if dialect.name == "postgresql" and dialect.driver == "psycopg" and dialect not in _dialects:
+    if dialect not in _dialects:
         dialect.do_commit = partial(_commit, dialect.do_commit)  # type: ignore[method-assign]
         _dialects.add(dialect)
 
@@ -60,6 +62,7 @@ def _commit(do_commit: Callable[[PoolProxiedConnection], None], connection: Pool
     enlistment = _postponed.pop(connection, None)
     if enlistment is not None:
         try:
+            look(connection)
             enlistment.prepare(partial(_insert, connection, enlistment))
         except BaseException:
             # SQLAlchemy believes that a commit that failed has ended the transaction, and would leave it open on a
@@ -70,22 +73,25 @@ def _commit(do_commit: Callable[[PoolProxiedConnection], None], connection: Pool
     do_commit(connection)
 
 
-def _insert(connection: PoolProxiedConnection, enlistment: Enlistment, statement: Statement) -> None:
+def _insert(connection: PoolProxiedConnection, enlistment: Enlistment, statement: Statement) -> int:
     raw: Any = connection.driver_connection
-    if raw.autocommit or raw.pgconn.pipeline_status:  # a COMMIT of ours would not be the one of the transaction
-        execute(connection, *statement)
-    else:
-        execute(connection, enlistment.insert_and_commit, None)
+    # In the other two, a COMMIT of ours would not be the one of the transaction.
+    if not hasattr(raw, "pgconn") or raw.autocommit or raw.pgconn.pipeline_status:
+        return execute(connection, *statement)
+    execute(connection, enlistment.insert_and_commit, None)
+    return 1  # or it had failed
 
 
-def execute(connection: PoolProxiedConnection, statement: str, parameters: tuple[Any, ...] | None) -> None:
-    """Execute a statement, or without parameters any number of them."""
+def execute(connection: PoolProxiedConnection, statement: str, parameters: tuple[Any, ...] | None) -> int:
+    """Execute a statement, or without parameters any number of them. Returns how many rows the first one has
+    changed."""
     if parameters is None:
         _execute_several(connection.driver_connection, statement)
-        return
+        return 1  # or it had failed
     cursor = connection.cursor()
     try:
         cursor.execute(statement, parameters)
+        return int(cursor.rowcount)
     finally:
         cursor.close()
 

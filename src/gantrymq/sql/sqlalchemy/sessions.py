@@ -15,6 +15,8 @@ Source: SQLAlchemy, SessionEvents. An AsyncSession has a Session inside, with th
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -23,14 +25,22 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, SessionTransaction, scoped_session, sessionmaker
 
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, TransactionBroken
 from gantrymq.message.message import Message
-from gantrymq.sql.sqlalchemy.database import execute
+from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rules.broken import SENT_TOO_LATE
+from gantrymq.sql.sqlalchemy import guard
+from gantrymq.sql.sqlalchemy.database import insert
+from gantrymq.sql.sqlalchemy.guard import ENLISTED, Guard
 from gantrymq.sql.sqlalchemy.last_statement import postpone
 from gantrymq.sql.transaction.enlistment import Enlistment, Insert, Stage
+from gantrymq.sql.transaction.guard import GUARD
 
-ENLISTED: Final = "gantrymq.enlisted"
-"""In ``session.info``: the Enlistment of the running transaction."""
+log = logging.getLogger("gantrymq.sql")
+COMMITTED: Final = "gantrymq.committed"
+"""In ``session.info``: a transaction of this session has committed."""
+ROLLED_BACK: Final = "gantrymq.rolled_back"
+"""In ``session.info`` between a rollback and the end of the transaction."""
 LAST: Final = "gantrymq.last"
 """In ``session.info``: the Enlistment of the last message, also when its transaction has ended."""
 COMMITTING: Final = "gantrymq.committing"
@@ -42,6 +52,8 @@ OF_CORE: Final = (
     "about to commit. Use `with transactions.begin() as tx:`; there, tx.session.connection() is a Connection of Core, "
     "and tx.send(message) sends"
 )
+OWN: Final = "_gantrymq_async"
+"""On a class of sessions that was made here, for an async_sessionmaker."""
 Enlist = Callable[[], Enlistment]
 Sessions = type[Session] | sessionmaker[Any] | scoped_session[Any] | async_sessionmaker[Any]
 
@@ -56,23 +68,25 @@ def attach(sessions: Sessions, enlist: Enlist, trust_outer: bool = False) -> Non
         raise ConfigError(f"{sessions!r} is attached already; attach each session maker once")
     setattr(made, MAKER, staticmethod(enlist))
     made._gantrymq_trust_outer = trust_outer  # type: ignore[attr-defined]
+    guard.watch(made)
     event.listen(made, "before_commit", _before_commit)
     event.listen(made, "after_commit", _after_commit)
+    event.listen(made, "after_rollback", _after_rollback)
     event.listen(made, "after_soft_rollback", _after_soft_rollback)
     event.listen(made, "after_transaction_end", _after_transaction_end)
 
 
 def class_of(sessions: Sessions) -> type[Session]:
-    """The class whose events are those of these sessions."""
+    """The class of the (blocking) sessions, whose events are those of all of them. Raises ConfigError."""
     if isinstance(sessions, scoped_session):
         sessions = sessions.session_factory
     if isinstance(sessions, async_sessionmaker):
         # AsyncSession has no events. It makes a Session of its own; let that be of a class that is ours to listen to.
         base = sessions.kw.get("sync_session_class") or sessions.class_.sync_session_class
         base = base.class_ if isinstance(base, sessionmaker) else base
-        if MAKER in vars(base):
+        if MAKER in vars(base) or OWN in vars(base):
             return base  # which ``attach`` refuses: these sessions take messages already
-        made: type[Session] = type(base.__name__, (base,), {})
+        made: type[Session] = type(base.__name__, (base,), {OWN: True})
         sessions.configure(sync_session_class=made)
         return made
     if isinstance(sessions, sessionmaker):
@@ -103,13 +117,20 @@ def send(session: Session | AsyncSession | scoped_session[Any], message: Message
     enlistment: Enlistment | None = inner.info.get(ENLISTED)
     if enlistment is None:
         _check_outermost(inner)
+        if (running := inner.info.get(GUARD)) is not None:
+            running.check()
         enlistment = inner.info.setdefault(ENLISTED, enlist())  # one step: two threads get the same
     if not inner.in_transaction():
         inner.begin()
     inner.info[LAST] = enlistment
-    enlistment.send(message, inner.get_nested_transaction() or inner.get_transaction())
-    if COMMITTING in inner.info and not postpone(inner, enlistment):
-        enlistment.prepare(_insert_in(inner))
+    guarded: Guard | None = inner.info.get(GUARD)
+    if guarded is not None:
+        guarded.check()
+        guarded.needed = True
+    savepoints = () if guarded is None else guarded.savepoints.level
+    enlistment.send(message, (inner.get_nested_transaction() or inner.get_transaction(), savepoints))
+    if COMMITTING in inner.info:
+        _prepare(inner, enlistment)
 
 
 def _check_outermost(session: Session) -> None:
@@ -124,7 +145,7 @@ def _check_outermost(session: Session) -> None:
 
 
 def _insert_in(session: Session) -> Insert:
-    return lambda statement: execute(session.connection(), *statement)
+    return lambda statement: insert(session.connection(), *statement)
 
 
 # An event comes twice when both a class of sessions and a subclass of it are attached: every one may be repeated.
@@ -137,8 +158,24 @@ def _before_commit(session: Session) -> None:
     enlistment: Enlistment | None = session.info.get(ENLISTED)
     if enlistment is not None:
         enlistment.wait_for_halves()  # before the flush takes locks
-        if not postpone(session, enlistment):
-            enlistment.prepare(_insert_in(session))
+        _prepare(session, enlistment)
+
+
+def _prepare(session: Session, enlistment: Enlistment) -> None:
+    if not len(enlistment):
+        return
+    session.connection()  # a session with messages only has none yet
+    guarded: Guard | None = session.info.get(GUARD)
+    if guarded is not None:
+        guarded.check()
+        guarded.needed = True
+        if guarded.kind is Kind.POSTGRESQL:
+            enlistment.mark, guarded.proved = guarded.mark, True
+    if postpone(session, enlistment):
+        return
+    if guarded is not None and not guarded.proved:
+        guarded.look(session.connection().connection)  # before the insert, which may commit where no transaction runs
+    enlistment.prepare(_insert_in(session))
 
 
 def _after_commit(session: Session) -> None:
@@ -154,7 +191,7 @@ def _after_commit(session: Session) -> None:
 def _after_soft_rollback(session: Session, previous: SessionTransaction) -> None:
     enlistment: Enlistment | None = session.info.get(ENLISTED)
     if enlistment is not None and previous.nested:
-        enlistment.drop(lambda level: _within(level, previous))
+        enlistment.drop(lambda level: isinstance(level, tuple) and _within(level[0], previous))
 
 
 def _within(level: object, savepoint: SessionTransaction) -> bool:
@@ -165,14 +202,35 @@ def _within(level: object, savepoint: SessionTransaction) -> bool:
     return False
 
 
+def _after_rollback(session: Session) -> None:
+    session.info[ROLLED_BACK] = True
+
+
 def _after_transaction_end(session: Session, transaction: SessionTransaction) -> None:
     if transaction.parent is not None:
         return
-    session.info.pop(COMMITTING, None)
+    committing = session.info.pop(COMMITTING, None)
+    asked_for = session.info.pop(ROLLED_BACK, False)
+    used, broken = session.info.get(GUARD), guard.end(session)
     enlistment: Enlistment | None = session.info.get(ENLISTED)
-    if enlistment is None:
-        return
-    try:
-        enlistment.failed()
-    finally:
-        session.info.pop(ENLISTED, None)
+    if enlistment is not None:
+        late = bool(len(enlistment)) and used is None and session.info.get(COMMITTED, False)
+        if late and not committing and not asked_for and broken is None:
+            broken = _sent_too_late(session, enlistment)
+        try:
+            enlistment.failed()
+        finally:
+            session.info.pop(ENLISTED, None)
+    elif committing and not asked_for:
+        session.info[COMMITTED] = True
+    if broken is not None:
+        raise broken
+
+
+def _sent_too_late(session: Session, enlistment: Enlistment) -> TransactionBroken | None:
+    """The session is closed. Its messages were sent behind a commit, with no statement, and nobody rolled them back.
+    An error that leaves the block of the session says enough; on an event loop it cannot be seen from here."""
+    log.warning("%d messages of transaction %s: %s", len(enlistment), enlistment.transaction_id, SENT_TOO_LATE)
+    if sys.exc_info()[1] is not None or getattr(session, OWN, False):
+        return None
+    return TransactionBroken(SENT_TOO_LATE)

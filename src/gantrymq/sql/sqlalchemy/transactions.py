@@ -14,6 +14,7 @@ from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.sqlalchemy import last_statement, still_open
 from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
+from gantrymq.sql.sqlalchemy.guard import ENLISTED, STRICT
 from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.settings import TransactionsSettings
 from gantrymq.sql.transactions import Transactions
@@ -67,7 +68,7 @@ class LocalTransaction:
         """Send these messages when the block commits; see ``gantrymq.sql.send``."""
         for message in messages:
             sqlalchemy_sessions.send(self.session, message)
-        self._enlistment = self.session.info.get(sqlalchemy_sessions.ENLISTED)
+        self._enlistment = self.session.info.get(ENLISTED)
 
     @property
     def transaction_id(self) -> str | None:
@@ -78,6 +79,7 @@ class LocalTransaction:
         if self._session is not None:
             raise ConfigError("this transaction is running already; begin another one with transactions.begin()")
         self._session = self._sessions()
+        self._session.info[STRICT] = True
         return self
 
     def __exit__(

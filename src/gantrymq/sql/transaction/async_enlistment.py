@@ -7,15 +7,15 @@ from typing import Any, Final, TypeVar
 
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.transaction_producer import TransactionProducer
-from gantrymq.errors import Closed, TransactionClaimed, TransactionTooOld
+from gantrymq.errors import Closed, TransactionBroken, TransactionClaimed, TransactionTooOld
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.rng import Rng, SystemRng
 from gantrymq.sql.rows import transaction_id
-from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rows.tables import ddl
 from gantrymq.sql.rules import steps
+from gantrymq.sql.rules.broken import ELSEWHERE, refused
 from gantrymq.sql.rules.claim import Answer, Failed, Query, Rows
 from gantrymq.sql.rules.creation import create
 from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, Statement, failed
@@ -26,7 +26,8 @@ from gantrymq.sql.transaction.local import Settings, last_moment
 from gantrymq.sql.transaction.own_loop import OwnLoop
 
 T = TypeVar("T")
-AsyncInsert = Callable[[Statement], Awaitable[object]]
+AsyncInsert = Callable[[Statement], Awaitable[int]]
+"""As ``Insert``."""
 
 
 async def perform(work: Generator[Any, Any, T], carry_out: Callable[[Any], Coroutine[Any, Any, Any]]) -> T:
@@ -63,6 +64,7 @@ class AsyncLocal:
             round(self.settings.claim_timeout * 1000),
         )  # fmt: skip
         self.identity = await perform(self.outcomes.identify(self.rng.token(IDENTITY_BYTES).hex()), self.alone)
+        await perform(self.outcomes.find_place(), self.alone)
 
     async def create_tables(self) -> None:
         """Create both tables unless they exist, and the row with the database's identity."""
@@ -116,6 +118,8 @@ class AsyncEnlistment:
         self.stage = Stage.OPEN
         self.answer: Answer | None = None
         """How it ended."""
+        self.mark = ""
+        """See ``Enlistment.mark``."""
         self._local = local
         self._own = OwnLoop()
         self._marks = marks_of(made, local.identity, local.settings.longest_transaction)
@@ -193,11 +197,14 @@ class AsyncEnlistment:
                 self._left = FORGOTTEN
                 self.stage = Stage.PREPARED  # from here on a failure may be one of a commit: the row decides
                 try:
-                    await insert(self._local.outcomes.insert(which))
+                    found = await insert(self._local.outcomes.insert(which, self.mark))
                 except Exception as error:
-                    if read_failure(error) is Failure.DUPLICATE:
-                        raise TransactionClaimed(which) from error
-                    raise
+                    raised = refused(error, which, self._local.outcomes.table)
+                    if raised is None:
+                        raise
+                    raise raised from error
+                if not found:
+                    raise TransactionBroken(ELSEWHERE)
             case steps.Ask(query, which):
                 return await self._local.ask(query, which)
             case steps.EndHalves(answer):

@@ -29,19 +29,19 @@ from typing import Any, Final, Protocol
 
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.sending.halves import Halves
-from gantrymq.errors import GantryError, TransactionClaimed, TransactionConflict, TransactionTooOld
+from gantrymq.errors import GantryError, TransactionBroken, TransactionClaimed, TransactionConflict, TransactionTooOld
 from gantrymq.message import properties
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.sql.rows.failures import Failure, is_about, read_failure
 from gantrymq.sql.rules import steps
+from gantrymq.sql.rules.broken import ELSEWHERE, refused
 from gantrymq.sql.rules.claim import Answer, Failed, Rows
 from gantrymq.sql.rules.outcomes import Outcomes, Statement, failed
 from gantrymq.sql.transaction.database import Database
 
 log = logging.getLogger("gantrymq.sql")
-Insert = Callable[[Statement], object]
-"""Executes a statement in the local transaction."""
+Insert = Callable[[Statement], int]
+"""Executes a statement in the local transaction; returns how many rows it has inserted. -1: the driver does not say."""
 
 
 class Waiter(Protocol):
@@ -88,6 +88,9 @@ class Enlistment:
         self.stage = Stage.OPEN
         self.answer: Answer | None = None
         """How it ended."""
+        self.mark = ""
+        """That of the block, which the database compares when it inserts the outcome row; see ``proof``. Empty: it does
+        not."""
         self._marks = marks
         self._halves = halves
         assert halves.longest is not None
@@ -111,7 +114,7 @@ class Enlistment:
     def insert_and_commit(self) -> str:
         """What a way in may execute instead of the statement that ``prepare`` gives it, if its database is
         PostgreSQL."""
-        return self._outcomes.insert_and_commit(self.transaction_id)
+        return self._outcomes.insert_and_commit(self.transaction_id, self.mark)
 
     def __del__(self) -> None:
         left = getattr(self, "_left", None)
@@ -213,11 +216,14 @@ class Enlistment:
                 self._left = FORGOTTEN
                 self.stage = Stage.PREPARED
                 try:
-                    insert(self._outcomes.insert(transaction_id))
+                    found = insert(self._outcomes.insert(transaction_id, self.mark))
                 except Exception as error:
-                    if read_failure(error) is Failure.DUPLICATE and is_about(error, self._outcomes.table):
-                        raise TransactionClaimed(transaction_id) from error
-                    raise
+                    raised = refused(error, transaction_id, self._outcomes.table)
+                    if raised is None:
+                        raise
+                    raise raised from error
+                if not found:
+                    raise TransactionBroken(ELSEWHERE)
             case steps.Ask(query, transaction_id):
                 return ask(self._database, self._outcomes, query, transaction_id)
             case steps.EndHalves(answer):

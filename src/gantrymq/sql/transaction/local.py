@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from gantrymq.sql.rows import transaction_id
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, check_name, ddl
 from gantrymq.sql.rules.claim import Failed, Query, Rows
 from gantrymq.sql.rules.creation import created
-from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, failed
+from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, Statement, failed
 from gantrymq.sql.transaction.database import Database
 from gantrymq.sql.transaction.enlistment import Enlistment, Waiter, ask, marks_of
 from gantrymq.sql.upkeep.cleaning import DAY_S, KEPT_S, check_age
@@ -62,10 +62,10 @@ class Local:
         self.outcomes = Outcomes(
             database.dialect(), settings.group, settings.table, round(settings.claim_timeout * 1000)
         )
-        self.identity = self._identify()
+        self.identity: str = self._performed(self.outcomes.identify(self.rng.token(IDENTITY_BYTES).hex()))
+        self._performed(self.outcomes.find_place())
 
-    def _identify(self) -> str:
-        asking = self.outcomes.identify(self.rng.token(IDENTITY_BYTES).hex())
+    def _performed(self, asking: Generator[Sequence[Statement], Rows | Failed, Any]) -> Any:
         try:
             statements = next(asking)
             while True:
@@ -75,7 +75,7 @@ class Local:
                     rows = failed(error)
                 statements = asking.send(rows)
         except StopIteration as end:
-            return str(end.value)
+            return end.value
 
     def ask(self, query: Query, which: str) -> Rows | Failed:
         """For check-backs: a query of the claim."""

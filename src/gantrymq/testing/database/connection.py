@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gantrymq.errors import TransactionBroken
 from gantrymq.sql.connections.async_drivers import AsyncConnectionDatabase
-from gantrymq.sql.connections.drivers import TransactionBroken
 from gantrymq.sql.rows.dialect import Dialect, Kind
 from gantrymq.testing.database.errors import LOST, Error
 from gantrymq.testing.database.server import SimDatabase
@@ -147,6 +147,13 @@ class SimDriver:
     def __init__(self, connection: SimConnection) -> None:
         self._connection = connection
 
+    mark = ""
+
+    def watch(self, note: object) -> None:
+        """Transactions execute their savepoints by themselves here."""
+
+    def unwatch(self) -> None: ...
+
     async def begin(self) -> None:
         """The server begins it with the first statement."""
 
@@ -156,6 +163,9 @@ class SimDriver:
 
     async def execute(self, statement: tuple[str, tuple[Any, ...]]) -> Rows:
         return await self._connection.execute(*statement)
+
+    async def insert(self, statement: tuple[str, tuple[Any, ...]]) -> int:
+        return len(await self._connection.execute(*statement))
 
     async def commit(self) -> None:
         await self._connection.commit()

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.place import where
 from gantrymq.sql.rows.tables import CLEANED, DATABASE, NOW, OutcomeStatements
 from gantrymq.testing.database.tables import Values, Work
 
@@ -108,6 +109,8 @@ def of_outcomes(
     return {
         NOW[Kind.POSTGRESQL]: now,
         statements.insert: lambda work, *values: insert(work, table, *values),
+        statements.decide: partial(_decide, table=table),
+        where(Kind.POSTGRESQL, table): _nowhere,
         statements.find: lambda work, which: select(work, table, which, CLEANED, DATABASE),
         statements.claim: partial(_claim, table=table, patience_s=claim_timeout_s),
         statements.move_horizon: partial(_move_horizon, table=table),
@@ -115,6 +118,20 @@ def of_outcomes(
         statements.cleaning.count: partial(_count, table=table),
         statements.cleaning.delete: partial(_delete, table=table),
     }
+
+
+async def _decide(work: Work, identity: str, which: str, group: str, *, table: str) -> Rows:
+    """One row for the row that it has inserted."""
+    here = work.get(table, DATABASE)
+    if here is None or here[2] != identity:
+        return []
+    await insert(work, table, which, 1, group)
+    return [(which,)]
+
+
+async def _nowhere(work: Work) -> Rows:
+    """There are no schemas."""
+    return []
 
 
 async def _claim(work: Work, compared: str, which: str, group: str, *, table: str, patience_s: float) -> Rows:

@@ -1,0 +1,238 @@
+"""Makes sure that a session's transaction is one, and stays the one that it was until the commit.
+
+| when                     | what happens                                                                    |
+|--------------------------|---------------------------------------------------------------------------------|
+| after_begin of a session | the mark of ``proof`` is placed, before the first statement. A connection in    |
+|                          | autocommit is refused                                                           |
+| before a statement       | refused when the database has rolled everything back before. SAVEPOINT, RELEASE |
+|                          | and ROLLBACK TO are noted, also those of ``connection.begin_nested()``          |
+| an error of a statement  | noted when it says that the database has rolled everything back                 |
+| ``do_commit``, when      | the mark is looked for, as the last thing before the commit; on PostgreSQL the  |
+| there are messages       | insert of the outcome row has done it                                           |
+| ``do_rollback``, the     | the same: without it, a part of what is rolled back here was committed before   |
+| same                     |                                                                                 |
+
+Sources: SQLAlchemy, SessionEvents, ConnectionEvents, Dialect.do_commit, Dialect.detect_autocommit_setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+from weakref import WeakKeyDictionary, WeakSet, ref
+
+from sqlalchemy import event
+from sqlalchemy.engine import Connection, Dialect, Engine, ExceptionContext
+from sqlalchemy.orm import Session, SessionTransaction
+from sqlalchemy.pool import PoolProxiedConnection
+
+from gantrymq.errors import ConfigError, TransactionBroken
+from gantrymq.sql.rows import dialect as gantrymq_dialect
+from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rules import proof
+from gantrymq.sql.rules.broken import COMMITTED_INSIDE
+from gantrymq.sql.transaction.guard import GUARD
+from gantrymq.sql.transaction.guard import Guard as TransactionGuard
+
+ENLISTED: Final = "gantrymq.enlisted"
+"""In ``session.info``: the Enlistment of the running transaction."""
+STRICT: Final = "gantrymq.strict"
+"""In ``session.info``: a block of ours has this session, so a connection in autocommit is refused at once."""
+WATCHED: Final = "_gantrymq_watched"
+"""On a class of sessions."""
+_of_connections: Final[WeakKeyDictionary[PoolProxiedConnection, Guard]] = WeakKeyDictionary()
+"""By what a pool gives out: it is another object each time, also for the same connection of the driver."""
+_engines: Final[WeakSet[Engine]] = WeakSet()
+_dialects: Final[WeakSet[Dialect]] = WeakSet()
+AUTOCOMMIT: Final = (
+    "this connection is in autocommit: each statement commits by itself, so rows and messages cannot commit together. "
+    "Take AUTOCOMMIT out of the engine's isolation_level, of execution_options, and of connect_args"
+)
+AUTOCOMMIT_LATER: Final = (
+    AUTOCOMMIT + ". Rows that were changed in this session before are committed, and this message is not sent"
+)
+SEVERAL: Final = (
+    "this session has changed more than one database connection (several binds), and they do not commit together. "
+    "Use a session with one bind for rows and their messages"
+)
+
+
+class Guard(TransactionGuard):
+    """What is known of one transaction of a session."""
+
+    def __init__(self, kind: Kind, connection: Connection, autocommit: bool) -> None:
+        super().__init__(kind)
+        self.connection: Final = ref(connection)
+        self.autocommit: Final = autocommit
+        self.several = False
+        """The session uses other connections, too."""
+
+    def check(self) -> None:
+        if self.autocommit:
+            raise ConfigError(AUTOCOMMIT_LATER)
+        if self.several:
+            raise ConfigError(SEVERAL)
+        super().check()
+
+
+def watch(sessions: type[Session]) -> None:
+    """Guard the transactions of all sessions of a class. At their end, ``end`` is to be called."""
+    if not _is_watched(sessions):
+        setattr(sessions, WATCHED, True)
+        event.listen(sessions, "after_begin", _after_begin)
+
+
+def _is_watched(sessions: type[Session]) -> bool:
+    return WATCHED in vars(sessions)  # ``event.contains`` takes a new class for one that was freed
+
+
+def watch_alone(sessions: type[Session]) -> None:
+    """The same for sessions that take no messages, and belong to an inbox."""
+    if not _is_watched(sessions):
+        watch(sessions)
+        event.listen(sessions, "after_transaction_end", _after_transaction_end)
+
+
+def guard_of(connection: Connection) -> Guard | None:
+    """That of the transaction that runs on this connection."""
+    try:
+        return _of_connections.get(connection.connection)
+    except Exception:  # noqa: BLE001 - it is closed or was lost
+        return None
+
+
+def _after_begin(session: Session, transaction: SessionTransaction, connection: Connection) -> None:
+    if transaction.nested:
+        return
+    dialect = _dialect_of(connection)
+    if dialect is None:
+        return
+    earlier: Guard | None = session.info.get(GUARD)
+    if earlier is not None:  # the event comes twice when a class and a subclass of it are watched
+        earlier.several = earlier.several or earlier.connection() is not connection
+        return
+    guard = session.info[GUARD] = Guard(dialect.kind, connection, _in_autocommit(connection))
+    guard.needed = session.info.get(ENLISTED) is not None
+    guard.on_rollback_to = partial(_drop, session)
+    if guard.autocommit:
+        if guard.needed or session.info.get(STRICT):
+            raise ConfigError(AUTOCOMMIT)
+        return
+    _watch_engine(connection.engine)
+    _place(connection, dialect, guard)
+    _of_connections[connection.connection] = guard
+
+
+def _drop(session: Session, number: int) -> None:
+    """A savepoint of this number is rolled back, and so are the messages that were sent in it."""
+    enlistment = session.info.get(ENLISTED)
+    if enlistment is not None:
+        enlistment.drop(lambda level: isinstance(level, tuple) and number in level[1])
+
+
+def _dialect_of(connection: Connection) -> gantrymq_dialect.Dialect | None:
+    name = connection.dialect.name
+    if name == Kind.MYSQL.value and getattr(connection.dialect, "is_mariadb", False):
+        name = Kind.MARIADB.value
+    try:
+        return gantrymq_dialect.dialect_of(name, connection.dialect.paramstyle)
+    except ConfigError:
+        return None  # which the start refuses
+
+
+def _in_autocommit(connection: Connection) -> bool:
+    if connection._is_autocommit_isolation():
+        return True
+    detect = getattr(connection.dialect, "detect_autocommit_setting", None)
+    pooled = connection.connection
+    if connection.dialect.name == Kind.SQLITE.value:
+        # With the transaction control of old, isolation_level=None only means that nobody says BEGIN: we do. With that
+        # of Python 3.12, its commit() would do nothing.
+        return getattr(pooled.driver_connection, "autocommit", None) is True
+    try:
+        return bool(detect is not None and pooled.dbapi_connection is not None and detect(pooled.dbapi_connection))
+    except NotImplementedError:
+        return False
+
+
+def _place(connection: Connection, dialect: gantrymq_dialect.Dialect, guard: Guard) -> None:
+    pooled = connection.connection
+    if guard.kind is Kind.SQLITE and not getattr(pooled.driver_connection, "in_transaction", True):
+        # The driver would begin a transaction with the first INSERT only, and not with CREATE TABLE or WITH.
+        level = getattr(pooled.dbapi_connection, "isolation_level", None) or ""
+        connection.exec_driver_sql(f"BEGIN {level}".strip())
+    statement, parameters = proof.place_mark(dialect, guard.mark)
+    connection.exec_driver_sql(statement, parameters or None)
+
+
+def end(session: Session) -> TransactionBroken | None:
+    """The transaction of this session has ended. Returns an error when it was rolled back, and a part of it had been
+    committed before."""
+    guard: Guard | None = session.info.pop(GUARD, None)
+    if guard is None:
+        return None
+    guard.ended = True
+    return TransactionBroken(COMMITTED_INSIDE) if guard.committed_inside else None
+
+
+def _after_transaction_end(session: Session, transaction: SessionTransaction) -> None:
+    if transaction.parent is None:
+        broken = end(session)
+        if broken is not None:
+            raise broken
+
+
+# The engine.
+
+
+def _watch_engine(engine: Engine) -> None:
+    if engine not in _engines:
+        _engines.add(engine)
+        event.listen(engine, "before_cursor_execute", _before_statement)
+        event.listen(engine, "handle_error", _failed)
+    if engine.dialect not in _dialects:
+        _dialects.add(engine.dialect)
+        dialect: Any = engine.dialect
+        dialect.do_commit = partial(_commit, dialect.do_commit)
+        dialect.do_rollback = partial(_roll_back, dialect.do_rollback)
+
+
+def _before_statement(connection: Connection, cursor: Any, statement: str, *_: Any) -> None:
+    guard = guard_of(connection)
+    if guard is not None:
+        guard.before(statement)
+
+
+def _failed(context: ExceptionContext) -> None:
+    guard = None if context.connection is None else guard_of(context.connection)
+    if guard is not None:
+        raw = context.connection.connection.driver_connection  # type: ignore[union-attr]
+        guard.failed(context.original_exception, raw)
+
+
+def _commit(do_commit: Callable[[Any], None], connection: PoolProxiedConnection) -> None:
+    try:
+        look(connection)
+    except BaseException:
+        # SQLAlchemy believes that a commit that failed has ended the transaction, and would leave it open on a
+        # connection of the pool.
+        with suppress(Exception):  # the connection was lost
+            connection.rollback()
+        raise
+    do_commit(connection)
+
+
+def look(connection: PoolProxiedConnection) -> None:
+    """Right before the commit: look for the mark, when that is needed. Raises TransactionBroken."""
+    guard = _of_connections.pop(connection, None)
+    if guard is not None and guard.needed and not guard.proved:
+        guard.look(connection)
+
+
+def _roll_back(do_rollback: Callable[[Any], None], connection: PoolProxiedConnection) -> None:
+    guard = _of_connections.pop(connection, None)
+    if guard is not None:
+        guard.look_at_rollback(connection)  # ``end`` says it
+    do_rollback(connection)

@@ -1,0 +1,108 @@
+"""What is known of one transaction of a block: its mark, its savepoints, and whether the database has ended it.
+
+Each way in tells it what happens, and asks it before messages are taken and before the commit; see ``rules.proof``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from gantrymq.errors import TransactionBroken
+from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.failures import Failure, read_failure
+from gantrymq.sql.rules import proof
+from gantrymq.sql.rules.broken import COMMITTED_INSIDE, ENDED_INSIDE, ROLLED_BACK_INSIDE, UNSEEN_SAVEPOINT
+
+GUARD: Final = "gantrymq.guard"
+"""In ``session.info`` of SQLAlchemy: the Guard of the running transaction."""
+
+
+class Guard:
+    """Of one transaction."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind: Final = kind
+        self.mark = proof.new_mark()
+        self.savepoints: Final = proof.Savepoints()
+        self.needed = False
+        """There are messages, or rows of an inbox: it must be proved that it is one transaction."""
+        self.proved = False
+        """The insert of the outcome row compares the mark."""
+        self.doubtful = False
+        """A savepoint was rolled back that nobody here saw begin."""
+        self.rolled_back = False
+        """The database has rolled everything back after an error."""
+        self.committed_inside = False
+        """Found at the rollback: something was committed before it."""
+        self.ended = False
+        """The mark was looked for, or there is nothing left to look for."""
+        self.on_rollback_to: Callable[[int], None] = lambda number: None
+        """Called with the number of a savepoint that is rolled back."""
+
+    def check(self) -> None:
+        """Raises when it is known already that this transaction cannot take or commit messages."""
+        if self.rolled_back:
+            raise TransactionBroken(ROLLED_BACK_INSIDE)
+        if self.doubtful:
+            raise TransactionBroken(UNSEEN_SAVEPOINT)
+
+    def look(self, connection: Any) -> None:
+        """Look for the mark by a cursor of the driver. Once; raises TransactionBroken without it."""
+        if self.ended:
+            return
+        self.ended = True
+        if self.rolled_back:
+            raise TransactionBroken(ROLLED_BACK_INSIDE)
+        cursor = connection.cursor()
+        try:
+            cursor.execute(proof.look(self.kind))
+            found = cursor.fetchone()[0] if self.kind is Kind.POSTGRESQL else self.mark
+        except Exception as error:
+            if proof.is_missing(error):
+                raise TransactionBroken(ENDED_INSIDE) from error
+            raise
+        finally:
+            with suppress(Exception):
+                cursor.close()
+        if found != self.mark:
+            raise TransactionBroken(ENDED_INSIDE)
+
+    def look_at_rollback(self, connection: Any) -> TransactionBroken | None:
+        """The same before a rollback: returns an error when a part of the transaction was committed before. PostgreSQL
+        commits nothing by itself."""
+        if self.needed and self.kind is not Kind.POSTGRESQL and not self.rolled_back:
+            try:
+                self.look(connection)
+            except TransactionBroken:
+                self.committed_inside = True
+            except Exception:  # noqa: BLE001 - the connection was lost, and the server rolls back
+                return None
+        return TransactionBroken(COMMITTED_INSIDE) if self.committed_inside else None
+
+    def before(self, statement: str) -> None:
+        """A statement comes. Raises when the database has rolled everything back, and there are messages."""
+        if self.rolled_back and self.needed:
+            raise TransactionBroken(ROLLED_BACK_INSIDE)
+        command = proof.command_of(statement)
+        if command is None:
+            return
+        what, name = command
+        if what == "begin":
+            self.savepoints.begin(name)
+        elif what == "release":
+            self.savepoints.release(name)
+        else:
+            number = self.savepoints.roll_back(name)
+            if number is None:
+                self.doubtful = True
+            else:
+                self.on_rollback_to(number)
+
+    def failed(self, error: BaseException, connection: Any) -> None:
+        """A statement has failed. ``connection``: that of the driver."""
+        if self.kind is Kind.SQLITE:
+            self.rolled_back = self.rolled_back or not getattr(connection, "in_transaction", True)
+        elif self.kind is not Kind.POSTGRESQL and read_failure(error) is Failure.CONFLICT:
+            self.rolled_back = True  # PostgreSQL refuses each statement that follows by itself
