@@ -51,7 +51,7 @@ def test_a_commit_and_a_rollback_end_the_halves() -> None:
     [
         ([[(DATABASE, 0, HERE), (ID, Outcome.COMMITTED, "g")]], COMMIT, [Query.FIND]),
         ([[(DATABASE, 0, HERE), (ID, Outcome.ROLLED_BACK, "g")]], ROLLBACK, [Query.FIND]),
-        ([[(DATABASE, 0, HERE)], ()], ROLLBACK, [Query.FIND, Query.CLAIM]),
+        ([[(DATABASE, 0, HERE)], [(DATABASE, 0, HERE), (ID, 2, "g")]], ROLLBACK, [Query.FIND, Query.CLAIM]),
         (
             [Failed(Failure.READ_ONLY, "read-only")],
             Answer(LocalTransactionState.UNKNOWN, "read-only", passing=True),

@@ -115,7 +115,7 @@ def _after_begin(session: Session, transaction: SessionTransaction, connection: 
         return
     guard = session.info[GUARD] = Guard(dialect.kind, connection, _in_autocommit(connection))
     guard.needed = session.info.get(ENLISTED) is not None
-    guard.on_rollback_to = partial(_drop, session)
+    guard.on_rollback_to = partial(_drop, ref(session))  # a strong one would keep a forgotten session alive
     if guard.autocommit:
         if guard.needed or session.info.get(STRICT):
             raise ConfigError(AUTOCOMMIT)
@@ -125,9 +125,10 @@ def _after_begin(session: Session, transaction: SessionTransaction, connection: 
     _of_connections[connection.connection] = guard
 
 
-def _drop(session: Session, number: int) -> None:
+def _drop(of: ref[Session], number: int) -> None:
     """A savepoint of this number is rolled back, and so are the messages that were sent in it."""
-    enlistment = session.info.get(ENLISTED)
+    session = of()
+    enlistment = None if session is None else session.info.get(ENLISTED)
     if enlistment is not None:
         enlistment.drop(lambda level: isinstance(level, tuple) and number in level[1])
 
