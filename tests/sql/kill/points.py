@@ -87,10 +87,10 @@ def watch_service(points: Points, engine: Engine, sessions: type[Session], *, al
     _watch_halves(points)
     execute = last_statement.execute
 
-    def together(*arguments: Any) -> None:
+    def together(connection: Any, statement: str, parameters: Any) -> int:
         points.reach("before_insert")
         points.reach("before_commit")
-        execute(*arguments)
+        return execute(connection, statement, parameters)
 
     last_statement.execute = together
     if alone:
@@ -98,12 +98,12 @@ def watch_service(points: Points, engine: Engine, sessions: type[Session], *, al
 
     @event.listens_for(engine, "before_cursor_execute")
     def before(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        if statement.startswith("INSERT INTO gantrymq_outcomes"):
+        if _is_outcome(statement):
             points.reach("before_insert")
 
     @event.listens_for(engine, "after_cursor_execute")
     def after(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        if statement.startswith("INSERT INTO gantrymq_outcomes"):
+        if _is_outcome(statement):
             points.reach("after_insert")
 
     @event.listens_for(engine, "commit")
@@ -113,6 +113,11 @@ def watch_service(points: Points, engine: Engine, sessions: type[Session], *, al
     @event.listens_for(sessions, "after_commit", insert=True)
     def committed(_session: Any) -> None:
         points.reach("after_commit")
+
+
+def _is_outcome(statement: str) -> bool:
+    """Whether it inserts an outcome row, whatever the schema in front of the table."""
+    return statement.startswith("INSERT INTO ") and "gantrymq_outcomes (id" in statement
 
 
 def _watch_halves(points: Points) -> None:
