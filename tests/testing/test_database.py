@@ -131,7 +131,8 @@ class UnderTest:
             await self.alone((statement, ()))
         await self.alone(*((PLACE, (item, 10)) for item in ("apples", "pears")))
         for row, note in ((DATABASE, "it"), (CLEANED, "")):
-            await self.alone((self.outcomes.insert(row)[0], (row, 0, note)))
+            await self.alone((self.outcomes._statements.insert, (row, 0, note)))
+        self.outcomes.identity = "it"  # outcomes are inserted only where it is found
         try:
             await test(self)
         finally:
