@@ -1,0 +1,72 @@
+"""Blocks that once broke a rule, as short as they go. Each says what it was."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.sql.blocks.plan import Block, Do, Step
+
+ROW, MESSAGE = Step(Do.PAY, "row_first"), Step(Do.PAY, "message_first")
+ERROR, AGAIN = Step(Do.RAISE, "error"), Step(Do.RAISE, "again")
+
+
+def statement(name: str) -> Step:
+    return Step(Do.STATEMENT, name)
+
+
+def nested(kind: str, *inner: Step, ends: str = "error") -> Step:
+    return Step(Do.SAVEPOINT, kind, caught=True, ends=ends, inner=inner or (ROW,))
+
+
+KNOWN: Final[list[Block]] = [
+    # Another schema: the outcome row lay where no check-back looks.
+    Block("connections", "postgresql", steps=(statement("schema_local"), ROW)),
+    Block("connections", "mariadb", steps=(statement("schema"), ROW)),
+    Block("sessions", "postgresql", steps=(statement("schema_local"), ROW)),
+    Block("sessions", "mariadb", steps=(statement("schema"), ROW)),
+    Block("sessions", "sqlite", steps=(statement("shadow"), ROW)),
+    Block("django", "postgresql", form="atomic", steps=(statement("schema_local"), ROW)),
+    Block("async_sessions", "postgresql", steps=(statement("schema"), ROW)),
+    Block("async_connections", "postgresql", steps=(statement("schema"), ROW)),
+    # The server rolled back, and the program went on.
+    Block("sessions", "mariadb", steps=(ROW, Step(Do.SERVER, "deadlock", caught=True), ROW)),
+    Block("django", "mariadb", form="atomic", steps=(ROW, Step(Do.SERVER, "deadlock", caught=True))),
+    Block("sessions", "sqlite", steps=(ROW, Step(Do.SERVER, "or_rollback", caught=True))),
+    Block("django", "sqlite", form="atomic", steps=(ROW, Step(Do.SERVER, "or_rollback", caught=True))),
+    Block("async_sessions", "sqlite", steps=(ROW, Step(Do.SERVER, "trigger", caught=True), ROW)),
+    # A statement that commits, and then an error.
+    Block("connections", "mariadb", steps=(ROW, statement("ddl"), ERROR)),
+    Block("sessions", "mariadb", steps=(ROW, statement("ddl"), ERROR)),
+    Block("django", "mariadb", form="atomic", steps=(ROW, statement("lock"), ERROR)),
+    Block("sessions", "postgresql", steps=(ROW, statement("commit_chain"), ERROR)),
+    Block("connections", "postgresql", steps=(ROW, statement("rollback_chain"), ROW)),
+    Block("connections", "sqlite", form="run", steps=(ROW, statement("commit"), AGAIN)),
+    # Savepoints that are not ours.
+    Block("connections", "postgresql", steps=(nested("driver"), ROW)),
+    Block("connections", "sqlite", steps=(nested("raw"), ROW)),
+    Block("sessions", "postgresql", steps=(nested("connection"), ROW)),
+    Block("sessions", "sqlite", steps=(nested("raw", ends="rollback"), ROW)),
+    Block("django", "sqlite", form="atomic", steps=(nested("raw"), ROW)),
+    Block("async_connections", "postgresql", steps=(nested("driver"), ROW)),
+    Block("sessions", "sqlite", form="open", steps=(ROW, Step(Do.CALL, "commit"), Step(Do.SEND))),
+    # One connection for everything.
+    Block("sessions", "sqlite", "memory_fresh", "maker", (ROW, ERROR)),
+    Block("sessions", "sqlite", "memory", "maker", (ROW, ROW, ERROR)),
+    # Another event loop, and the next block.
+    Block("async_sessions", "postgresql", form="other_loop", steps=(ROW,)),
+    Block("async_sessions", "postgresql", steps=(ROW,)),
+    Block("async_connections", "postgresql", form="other_loop", steps=(ROW,)),
+    Block("async_connections", "postgresql", steps=(ROW,)),
+    # It is not a transaction at all.
+    *(
+        Block("sessions", kind, setting, form, (ROW, ERROR))
+        for kind in ("postgresql", "mariadb", "sqlite")
+        for setting in ("autocommit", "option_autocommit", "driver_autocommit", "event_autocommit")
+        for form in ("begin", "maker")
+    ),
+    *(Block("sessions", kind, "maker_autocommit", "maker", (ROW, ERROR)) for kind in ("postgresql", "sqlite")),
+    *(Block("connections", kind, "autocommit", "on", (ROW, ERROR)) for kind in ("postgresql", "mariadb", "sqlite")),
+    Block("sessions", "sqlite", steps=(nested("session", ends="release"), ERROR)),
+    Block("sessions", "postgresql", "prepare_0", steps=(ROW,)),
+    Block("django", "sqlite", "autocommit_off", "manual", (ROW, ERROR)),
+]
