@@ -7,5 +7,4 @@ from gantrymq.admin.admin import DEFAULT_QUEUES as DEFAULT_QUEUES
 from gantrymq.admin.admin import READ_WRITE as READ_WRITE
 from gantrymq.admin.admin import Admin as Admin
 from gantrymq.admin.admin import QueueStats as QueueStats
-from gantrymq.admin.topic_changes import MESSAGE_TYPES as MESSAGE_TYPES
 from gantrymq.admin.topic_changes import MessagesHidden as MessagesHidden

@@ -12,12 +12,12 @@ from gantrymq.admin.topic_state import MESSAGE_TYPE, TopicState
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message import system_topics
 from gantrymq.message.given import shown
+from gantrymq.message.message_types import TOPIC_TYPES
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.topics import PERM_READ, PERM_WRITE, TopicConfig
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers.topics import CreateTopic
 
-MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED")
 """What a topic may be made for; brokers refuse other messages. Source: TopicMessageType."""
 QUEUES_NAMED: Final = 6
 """Of the queues that a sentence is about."""
@@ -34,8 +34,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raises ConfigError for what no topic can have."""
-        if self.message_type is not None and self.message_type not in MESSAGE_TYPES:
-            raise ConfigError(f"unknown message type {shown(self.message_type)}; known: {', '.join(MESSAGE_TYPES)}")
+        if self.message_type is not None and self.message_type not in TOPIC_TYPES:
+            raise ConfigError(f"unknown message type {shown(self.message_type)}; known: {', '.join(TOPIC_TYPES)}")
         for queues in (self.read_queues, self.write_queues):
             if queues is not None and queues < 1:
                 raise ConfigError(f"a topic needs at least one queue, not {queues}")

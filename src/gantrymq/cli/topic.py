@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from gantrymq.admin import MESSAGE_TYPES, Admin
+from gantrymq.admin import Admin
 from gantrymq.admin.topic_changes import TopicChange, Wanted, why_refused
 from gantrymq.admin.topic_state import MESSAGE_TYPE
 from gantrymq.cli import show
@@ -25,6 +25,7 @@ from gantrymq.cli.cluster_options import (
 )
 from gantrymq.errors import GantryError, RouteNotFound
 from gantrymq.message import system_topics
+from gantrymq.message.message_types import TOPIC_TYPES
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.topics import PERM_READ, PERM_WRITE
 
@@ -47,8 +48,7 @@ def create(
         str | None,
         typer.Option(
             "--type",
-            help=", ".join(MESSAGE_TYPES[:-1])
-            + ": other messages are refused (FIFO takes plain ones, too; MIXED takes "
+            help=", ".join(TOPIC_TYPES[:-1]) + ": other messages are refused (FIFO takes plain ones, too; MIXED takes "
             "every kind). Default for a new topic: any kind.",
         ),
     ] = None,

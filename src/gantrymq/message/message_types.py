@@ -1,4 +1,4 @@
-"""The types of messages, as metrics tell them apart. Source: TopicMessageType.
+"""The types of messages, and of the topics that are made for them. Source: TopicMessageType.
 
 A stored message is of the type with which it was sent: also the copy of a delayed message that is delivered, and the
 message that a commit makes of a half message.
@@ -16,7 +16,9 @@ FIFO: Final = 1
 DELAY: Final = 2
 TRANSACTION: Final = 3
 NAMES: Final = ("normal", "fifo", "delay", "transaction")
-"""By their numbers."""
+"""By their numbers, as metrics have them."""
+TOPIC_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED")
+"""What the attribute ``message.type`` of a topic may say."""
 
 _OF_SYSTEM: Final = {HALF: TRANSACTION, SCHEDULE: DELAY, TIMER: DELAY}
 _ORDERED: Final = f"{properties.SHARDING_KEY}\x01"

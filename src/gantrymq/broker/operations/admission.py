@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.durability import Done, refusal
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.operations.message_types import Kind, accepted
+from gantrymq.broker.operations.message_types import accepted
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.topics import MESSAGE_TYPE, TooMany, Topics
 from gantrymq.broker.submission import Submission
@@ -45,8 +45,8 @@ class Target:
     queues: int
     """Queue ids below this are accepted: the larger one of read and write queues."""
     write_queues: int
-    kinds: frozenset[Kind] | None
-    """The kinds of messages that the topic accepts by its type; None: all."""
+    kinds: frozenset[int] | None
+    """The kinds of messages (``message.message_types``) that the topic accepts by its type; None: all."""
     is_retry: bool
 
 

@@ -8,29 +8,20 @@ dead letters.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from typing import Final
 
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.message import properties, system_topics
+from gantrymq.message.message_types import DELAY, FIFO, NAMES, NORMAL, TRANSACTION
 
-
-class Kind(enum.Enum):
-    """What a message is, as Apache's proxy reads it from the properties of a remoting client."""
-
-    NORMAL = "plain"
-    FIFO = "ordered (with __SHARDINGKEY)"
-    DELAY = "delayed"
-    TRANSACTION = "transactional"
-
-
-EVERY_KIND: Final = frozenset(Kind)
-ACCEPTED: Final[Mapping[str, frozenset[Kind]]] = {
-    "NORMAL": frozenset({Kind.NORMAL}),
-    "FIFO": frozenset({Kind.FIFO, Kind.NORMAL}),
-    "DELAY": frozenset({Kind.DELAY}),
-    "TRANSACTION": frozenset({Kind.TRANSACTION}),
+_WORDS: Final = {NORMAL: "plain", FIFO: "ordered (with __SHARDINGKEY)", DELAY: "delayed", TRANSACTION: "transactional"}
+EVERY_KIND: Final = frozenset(_WORDS)
+ACCEPTED: Final[Mapping[str, frozenset[int]]] = {
+    "NORMAL": frozenset({NORMAL}),
+    "FIFO": frozenset({FIFO, NORMAL}),
+    "DELAY": frozenset({DELAY}),
+    "TRANSACTION": frozenset({TRANSACTION}),
     "MIXED": EVERY_KIND,
     "UNSPECIFIED": EVERY_KIND,
 }
@@ -39,7 +30,7 @@ which Apache's proxy accepts nothing. FIFO takes plain messages, too: Java's rem
 the sender chooses, and nothing in such a message says so."""
 
 
-def accepted(message_type: str | None, topic: str, *, checked: bool) -> frozenset[Kind] | None:
+def accepted(message_type: str | None, topic: str, *, checked: bool) -> frozenset[int] | None:
     """The kinds that a topic accepts; None: all. ``checked``: the setting of the broker."""
     derived = topic.startswith((system_topics.RETRY_PREFIX, system_topics.DEAD_LETTER_PREFIX))
     if not checked or message_type is None or derived:
@@ -48,22 +39,24 @@ def accepted(message_type: str | None, topic: str, *, checked: bool) -> frozense
     return None if kinds == EVERY_KIND else kinds
 
 
-def kind_of(text: str) -> Kind:
-    """What a message with these properties is."""
+def kind_of(text: str) -> int:
+    """What a message with these properties is, as Apache's proxy reads those of a remoting client: a number of
+    ``message.message_types``."""
     if properties.find(text, properties.TRANSACTION_PREPARED) == "true":
-        return Kind.TRANSACTION
+        return TRANSACTION
     if any((properties.find(text, name) or "0") != "0" for name in properties.DELAYS):
-        return Kind.DELAY
-    return Kind.FIFO if properties.find(text, properties.SHARDING_KEY) else Kind.NORMAL
+        return DELAY
+    return FIFO if properties.find(text, properties.SHARDING_KEY) else NORMAL
 
 
-def check_kind(kind: Kind, topic: str, kinds: frozenset[Kind]) -> None:
+def check_kind(kind: int, topic: str, kinds: frozenset[int]) -> None:
     """Raise Refused unless a topic that accepts ``kinds`` accepts this one. The sentence begins with Apache's words."""
     if kind not in kinds:
-        expected = next(name for name, those in ACCEPTED.items() if those == kinds)
+        name = NAMES[kind].upper()
+        expected = next(topic_type for topic_type, those in ACCEPTED.items() if those == kinds)
         raise Refused(
             Refusal.MESSAGE_ILLEGAL,
-            f"TopicMessageType validate failed, the expected type is {expected}, but actual type is {kind.name}: "
-            f"the topic {topic} takes no message that is {kind.value}; send it to a topic of type {kind.name} or "
+            f"TopicMessageType validate failed, the expected type is {expected}, but actual type is {name}: "
+            f"the topic {topic} takes no message that is {_WORDS[kind]}; send it to a topic of type {name} or "
             "MIXED, or to one without a type",
         )

@@ -9,11 +9,12 @@ from gantrymq.broker.durability import Done, refusal
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import Admission, Target, check_properties, is_set
 from gantrymq.broker.operations.half_messages import HalfMessages, PlacedHalf
-from gantrymq.broker.operations.message_types import Kind, check_kind
+from gantrymq.broker.operations.message_types import check_kind
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.submission import Answered, Stored, Submission, answer, not_safe
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import properties, system_topics
+from gantrymq.message.message_types import TRANSACTION
 from gantrymq.store.values import NewRecord
 
 HALF_HEADROOM_BYTES: Final = 1024
@@ -81,7 +82,7 @@ class HalfSends:
             )
         problem = None
         if target.kinds is not None:
-            check_kind(Kind.TRANSACTION, message.topic, target.kinds)
+            check_kind(TRANSACTION, message.topic, target.kinds)
         delay = next((name for name in _DELAYS if is_set(text, name)), None) if "DEL" in text else None
         if delay is not None:
             problem = f"a transactional message cannot be delayed; remove the property {delay}"

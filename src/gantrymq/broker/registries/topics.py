@@ -16,6 +16,7 @@ from gantrymq.broker.registries.json_file import read_json
 from gantrymq.broker.registries.topics_file import TopicsFile
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message import system_topics
+from gantrymq.message.message_types import TOPIC_TYPES
 from gantrymq.protocol.bodies.topics import (
     PERM_INHERIT,
     PERM_READ,
@@ -33,7 +34,6 @@ MAX_QUEUES: Final = 4096
 """Queues of one topic; every queue is a directory."""
 MESSAGE_TYPE: Final = "message.type"
 """Attribute that says what may be sent to a topic; without it everything may."""
-MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED")
 
 
 class TooMany(GantryError):
@@ -258,8 +258,8 @@ def apply_attributes(current: dict[str, str], text: str | None) -> dict[str, str
             continue
         sign, (name, equals, value) = part[0], part[1:].partition("=")
         if sign == "+" and name and equals and value:
-            if name == MESSAGE_TYPE and value not in MESSAGE_TYPES:
-                raise ConfigError(f"message.type is {value!r}; write one of {', '.join(MESSAGE_TYPES)}")
+            if name == MESSAGE_TYPE and value not in TOPIC_TYPES:
+                raise ConfigError(f"message.type is {value!r}; write one of {', '.join(TOPIC_TYPES)}")
             attributes[name] = value
         elif sign == "-" and name and not equals:
             attributes.pop(name, None)
