@@ -343,7 +343,7 @@ def test_the_http_endpoint_tells_only_of_transactions_whose_topic_a_user_may_kno
             own = broker.running.broker
             server = await open_endpoint(
                 own._config, TcpNetwork(), SystemClock(), own.address, own.store, own.metrics, own.explanations,
-                own.client_limits, own.guard, own._sight,
+                own.client_limits, own.guard, own._rights,
             )  # fmt: skip
             assert server is not None
             try:

@@ -28,7 +28,7 @@ CERTIFICATES = ServerCertificates(SETTINGS)
 
 
 @pytest.mark.parametrize("users", [False, True], ids=["", "users"])
-def test_strangers_may_send_anything(users: bool) -> None:
+def test_other_protocols_may_send_anything(users: bool) -> None:
     seed = secrets.randbelow(1 << 32)
     print(f"seed {seed}: python -m tests.fuzz.connections --seed {seed} --rounds {ROUNDS}" + " --users" * users)
     counts = run(seed, range(ROUNDS), users=users)

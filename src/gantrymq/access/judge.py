@@ -23,7 +23,7 @@ from gantrymq.message.system_topics import TRANSACTION_TOPICS, Holds, holds
 
 SHARED: Final = frozenset({Holds.WAITING, Holds.TRACES, Holds.REPLIES, Holds.NOTES})
 """What may be read only by a policy with the whole name of its topic. Retry topics and dead letters are not among it:
-a policy for their group opens them, and each message there is judged by its own topic (``broker.sight``)."""
+a policy for their group opens them, and each message there is judged by its own topic (``broker.message_rights``)."""
 
 
 @dataclass(frozen=True, slots=True)

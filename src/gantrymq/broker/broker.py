@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from gantrymq.access.guard import Guard
     from gantrymq.access.opening import Access
     from gantrymq.broker.http.server import HttpServer
-    from gantrymq.broker.sight import Sight
+    from gantrymq.broker.message_rights import MessageRights
     from gantrymq.broker.transactions.explanations import TransactionExplanations
 
 log = logging.getLogger("gantrymq.broker")
@@ -111,7 +111,7 @@ class Broker:
         """Measures how long the event loop stands still; whoever runs this broker starts it."""
         self._client = RemotingClient(network, clock, rng, account=_inner_account(config))
         self._access = access
-        self._sight: Sight | None = None
+        self._rights: MessageRights | None = None
         self._housekeeping = Housekeeping(clock)
         self._started = False
         self._opened: MessageStore | None = None
@@ -163,7 +163,7 @@ class Broker:
         network, clock = self._outside.network, self._outside.clock
         self.http = await open_endpoint(
             self._config, network, clock, self.address, self.store, self.metrics, self.explanations, self.client_limits,
-            None if self._access is None else self._access.guard, self._sight,
+            None if self._access is None else self._access.guard, self._rights,
         )  # fmt: skip
 
     def _open(self) -> None:
@@ -192,9 +192,9 @@ class Broker:
             )
         registries = open_registries(config, store.file_disk, clock, store.path)
         if self._access is not None:
-            from gantrymq.broker.sight import Sight
+            from gantrymq.broker.message_rights import MessageRights
 
-            self._sight = Sight(self._access.guard, registries.topics, config.topics.msg_trace_topic_name)
+            self._rights = MessageRights(self._access.guard, registries.topics, config.topics.msg_trace_topic_name)
         self.topics, self.groups, self.offsets = registries.topics, registries.groups, registries.offsets
         self.producers, self.consumers = registries.producers, registries.consumers
         self.filters = registries.filters
@@ -226,7 +226,7 @@ class Broker:
                 Durability(config, store),
                 self._retention,
                 self.registration.when_announced,
-                self._sight,
+                self._rights,
             )
         )
 
@@ -239,15 +239,15 @@ class Broker:
         if self.timer is not None:
             declare_timer(self.metrics, self.timer, self.topics)
         declare_pop(self.metrics, self.popping.consumption.revive_log)
-        self._explain = ExplainHandler(lambda: self.explanations, self._sight)
+        self._explain = ExplainHandler(lambda: self.explanations, self._rights)
         table = handlers_of(parts, self.operations, self._explain).table()
         # Once, here: a broker without users asks nobody about a request.
-        if self._access is None or self._sight is None:
+        if self._access is None or self._rights is None:
             self._door.serve(table)
             return
         from gantrymq.broker.remoting.access import behind_guard
 
-        self._door.serve(behind_guard(table, self._access, self._sight, parts))
+        self._door.serve(behind_guard(table, self._access, self._rights, parts))
 
     def _begin(self) -> None:
         config = self._config

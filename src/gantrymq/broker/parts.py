@@ -14,6 +14,7 @@ from gantrymq.broker.delivery.pull_checks import PullChecks
 from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.message_rights import MessageRights
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.operations.admission import Admission, stamp_of
 from gantrymq.broker.operations.cleaning import Cleaning
@@ -42,7 +43,6 @@ from gantrymq.broker.part_settings import store_config, timer_rules, transaction
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.pop.assignments import RouteSource
 from gantrymq.broker.registries.registries import Registries
-from gantrymq.broker.sight import Sight
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.upkeep.housekeeping import Retention
 from gantrymq.broker.upkeep.statistics import Statistics
@@ -93,7 +93,7 @@ class Parts:
     durability: Durability
     retention: Retention
     announce: Announce
-    sight: Sight | None = None
+    rights: MessageRights | None
     """Judges what clients may be given; None: the broker has no users."""
 
 
@@ -153,7 +153,7 @@ def _sending(parts: Parts) -> Sending:
         Sends(config, admission, durability, halves, steering, unique_ids),
         BatchSends(admission, durability, unique_ids),
         HalvesSends(admission, durability, halves, parts.waiting.coordinator, stamp_of(config)),
-        SendBacks(store, topics, groups, rng, parts.waiting.time, delays_ms, parts.counters, parts.sight),
+        SendBacks(store, topics, groups, rng, parts.waiting.time, delays_ms, parts.counters, parts.rights),
         Replies(config, admission, durability, registries.producers, clock, parts.place.address),
         Timers(config, rules, timer, durability, topics, clock),
     )
@@ -164,13 +164,13 @@ def _consuming(parts: Parts, routes: RouteSource) -> Consuming:
     topics, groups, offsets = registries.topics, registries.groups, registries.offsets
     checks = PullChecks(config, topics, groups, registries.consumers, registries.filters)
     return Consuming(
-        Pulls(config, store, checks, offsets, outside.clock, parts.counters, parts.sight),
+        Pulls(config, store, checks, offsets, outside.clock, parts.counters, parts.rights),
         Popping(
-            config, store, registries, routes, outside, parts.place.host, parts.counters, parts.sight,
+            config, store, registries, routes, outside, parts.place.host, parts.counters, parts.rights,
             parts.waiting.delivered,
         ),
         Positions(store, topics, groups, offsets),
-        Queries(store, sight=parts.sight),
+        Queries(store, parts.rights),
     )  # fmt: skip
 
 
@@ -183,7 +183,7 @@ def _administration(parts: Parts, settings: Settings, release: Callable[[str, st
         GroupAdministration(groups, offsets),
         Progress(config.identity.broker_name, parts.place.address, store, registries, statistics, clock),
         Connections(producers, consumers, clock),
-        ConsumerQuestions(config.identity.broker_name, consumers, store, parts.sight),
+        ConsumerQuestions(config.identity.broker_name, consumers, store, parts.rights),
         Resets(config, store, registries, release),
         settings,
         Cleaning(store, topics, parts.retention),

@@ -13,7 +13,7 @@ from gantrymq.errors import Closed, GantryError, RemoteProtocolError, TimedOut, 
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.connection import Connection
 from gantrymq.protocol.signature import Account, signed_frame
-from gantrymq.remoting.strangers import CLOSED, TLS_ADVICE, stranger
+from gantrymq.remoting.other_protocols import CLOSED, TLS_ADVICE, other_protocol
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.network import Link
 from gantrymq.runtime.tls.link import TlsLink
@@ -164,7 +164,7 @@ class ClientChannel:
     def received(self, data: bytes) -> None:
         if not self._heard:
             self._heard = True
-            if (found := stranger(data)) is not None:
+            if (found := other_protocol(data)) is not None:
                 self.abandon(*found)
                 return
         try:

@@ -9,8 +9,8 @@ from typing import Final
 from gantrymq.errors import GantryError, TimedOut
 from gantrymq.protocol.command import Command, Header
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.runtime.attempts import first_success
 from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.first_success import first_success
 
 PATIENCE_S: Final = 0.3
 """How long one peer is waited for before the next one is asked as well. An answer of a name server takes milliseconds,

@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol, cast
 
 from gantrymq.errors import Unreachable
 from gantrymq.runtime.addresses import ANY, EVERYWHERE, address_of, numeric
-from gantrymq.runtime.attempts import first_success
 from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.first_success import first_success
 
 HIGH_WATER_BYTES = 4 * 1024 * 1024
 """When more bytes of one link are unsent, its receiver is told to pause, because a slow peer must not fill the memory.

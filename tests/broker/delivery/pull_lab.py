@@ -48,7 +48,7 @@ class PullLab:
         self.filters = ConsumerFilters(disk, self.clock, self.store.path("config/filters.json"))
         self.counters = MessageCounters()
         checks = PullChecks(self.config, self.topics, self.groups, self.consumers, self.filters)
-        self.pulls = Pulls(self.config, self.store, checks, self.offsets, self.clock, self.counters)
+        self.pulls = Pulls(self.config, self.store, checks, self.offsets, self.clock, self.counters, None)
         self.client = PlainClient()
         self.done: list[PullResult | Refused] = []
         """The outcomes of pulls that were held."""

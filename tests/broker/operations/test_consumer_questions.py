@@ -21,7 +21,7 @@ def questions(*members: KeptConnection, store: Any = None) -> ConsumerQuestions:
     groups = ConsumerGroups()
     for member in members:
         groups.register(ConsumerData(group_name="CG"), Member(member, f"client-{member.id}", "JAVA", 513, 0.0))
-    return ConsumerQuestions("broker-a", groups, store)
+    return ConsumerQuestions("broker-a", groups, store, None)
 
 
 def test_the_member_that_is_meant_is_asked_and_its_answer_comes_back() -> None:

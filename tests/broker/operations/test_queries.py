@@ -22,7 +22,7 @@ class Lab(PullLab):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self.queries = Queries(self.store)
+        self.queries = Queries(self.store, None)
 
     def send_with_key(self, body: bytes, key: str = "k") -> int:
         """Log offset of the message."""
@@ -64,9 +64,9 @@ def test_counts_are_limited(lab: Lab) -> None:
 def test_bytes_are_limited_but_one_message_is_always_found(lab: Lab) -> None:
     for _ in range(3):
         lab.send_with_key(bytes(1000))
-    lab.queries = Queries(lab.store, answer_max_bytes=2500)
+    lab.queries = Queries(lab.store, None, answer_max_bytes=2500)
     assert len(lab.find().records) == 2
-    lab.queries = Queries(lab.store, answer_max_bytes=10)
+    lab.queries = Queries(lab.store, None, answer_max_bytes=10)
     assert len(lab.find().records) == 1
 
 

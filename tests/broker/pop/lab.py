@@ -97,7 +97,7 @@ class PopLab:
         self.store.arrivals.append(waiting.arrived)
         self.consumption.deliveries.opened = waiting.wake
         self.counters = MessageCounters()
-        self.requests = PopRequests(self.config, checks, self.consumption, waiting, self.clock, self.counters)
+        self.requests = PopRequests(self.config, checks, self.consumption, waiting, self.clock, self.counters, None)
         self.acks = PopAcks(
             checks, self.consumption.deliveries, self.store, self.clock, self.config.identity.broker_name
         )

@@ -132,7 +132,7 @@ def test_from_nobody_to_parked_to_an_operator(lab: Lab) -> None:
     assert "parked already" in found["events"][names.index("conflicting_end")]["cause"]
 
 
-def test_strangers_wrong_groups_and_deleted_topics(lab: Lab) -> None:
+def test_other_protocols_wrong_groups_and_deleted_topics(lab: Lab) -> None:
     producer, stranger = lab.online(), LabClient("198.51.100.9:1")
     half = lab.half(producer)
     lab.end(stranger, half, Resolution.COMMIT)

@@ -13,10 +13,10 @@ from gantrymq.broker.delivery.pull_checks import PullChecks
 from gantrymq.broker.delivery.pull_values import PullDone, PullRequest, PullResult, PullStatus
 from gantrymq.broker.filtering.selection import Selection
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.message_rights import MessageRights
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.offsets import ConsumerOffsets
-from gantrymq.broker.sight import Sight
 from gantrymq.errors import StoreError
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
@@ -59,15 +59,15 @@ class Pulls:
         offsets: ConsumerOffsets,
         clock: Clock,
         counters: MessageCounters,
-        sight: Sight | None = None,
+        rights: MessageRights | None,
     ) -> None:
-        """``sight``: judges what is read from topics of the system; None: the broker has no users."""
+        """``rights``: judges what is read from topics of the system; None: the broker has no users."""
         self._config = config
         self._store = store
         self._checks = checks
         self._offsets = offsets
         self._counters = counters
-        self._sight = sight
+        self._rights = rights
         self.held: Final = HeldPulls(clock, self._resume, self._gather_seconds)
         store.arrivals.append(self.held.arrived)
 
@@ -115,7 +115,7 @@ class Pulls:
             )
         except StoreError as error:
             raise Refused(Refusal.FAILED, f"reading failed: {error}") from error
-        return found if self._sight is None else self._sight.shown(client, request.topic, found, request.group)
+        return found if self._rights is None else self._rights.shown(client, request.topic, found, request.group)
 
     def _counted(self, request: PullRequest, status: PullStatus, found: GetResult) -> PullResult:
         """What was read as a result, counted."""

@@ -18,7 +18,7 @@ from gantrymq.store.message_store import MessageStore
 
 if TYPE_CHECKING:
     from gantrymq.access.guard import Guard
-    from gantrymq.broker.sight import Sight
+    from gantrymq.broker.message_rights import MessageRights
 
 log = logging.getLogger("gantrymq.http")
 
@@ -32,12 +32,12 @@ async def open_endpoint(
     metrics: Metrics,
     explanations: TransactionExplanations,
     client_limits: ClientLimits,
-    guard: Guard | None = None,
-    sight: Sight | None = None,
+    guard: Guard | None,
+    rights: MessageRights | None,
 ) -> HttpServer | None:
     """The running endpoint. None when its port is in use, which is logged: messages are served all the same. ``guard``,
-    ``sight``: None when the broker has no users."""
-    handle: Handler = Routes(config, address, store, metrics, explanations, clock, sight).handle
+    ``rights``: None when the broker has no users."""
+    handle: Handler = Routes(config, address, store, metrics, explanations, clock, rights).handle
     if guard is not None:
         from gantrymq.broker.http.guard import behind_guard
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 from gantrymq import __version__
 from gantrymq.broker.http.messages import Answer, Refused, Request, answer
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.message_rights import MessageRights, told_to
 from gantrymq.broker.metrics.declared import common_labels
 from gantrymq.broker.metrics.transactions import HALVES
 from gantrymq.broker.refusal import Refusal
 from gantrymq.broker.refusal import Refused as OperationRefused
-from gantrymq.broker.sight import Sight, told_to
 from gantrymq.broker.transactions.explanations import TransactionExplanations
 from gantrymq.observability.exposition import CONTENT_TYPE, Exposition
 from gantrymq.observability.metrics import Metrics
@@ -44,7 +44,7 @@ class Routes:
         metrics: Metrics,
         explanations: TransactionExplanations,
         clock: Clock,
-        sight: Sight | None = None,
+        rights: MessageRights | None,
     ) -> None:
         self._config = config
         self._address = address
@@ -53,7 +53,7 @@ class Routes:
         self._metrics = metrics
         self._exposition = Exposition(metrics, common_labels(config))
         self._explanations = explanations
-        self._sight = sight
+        self._rights = rights
         self._plain: Mapping[tuple[str, ...], Callable[[Request], Awaitable[Answer]]] = {
             (): self._contents,
             ("health",): self._health,
@@ -102,14 +102,14 @@ class Routes:
             raise Refused(HTTPStatus.BAD_REQUEST, f"limit is {text!r}; write a number from 1 to {LIMIT_MAX}")
         limit = int(text)
         rows = await self._explanations.undecided(
-            state=state, group=request.query.get("group"), limit=limit + 1, told=told_to(self._sight, request)
+            state=state, group=request.query.get("group"), limit=limit + 1, told=told_to(self._rights, request)
         )  # fmt: skip
         return answer({"transactions": rows[:limit], "more": len(rows) > limit})
 
     async def _transaction(self, request: Request) -> Answer:
         _only(request)
         try:
-            explained = await self._explanations.explain(request.path[1], told_to(self._sight, request))
+            explained = await self._explanations.explain(request.path[1], told_to(self._rights, request))
         except OperationRefused as refused:
             if refused.reason is not Refusal.NOT_PERMITTED:
                 raise

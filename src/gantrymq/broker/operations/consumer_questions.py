@@ -11,10 +11,10 @@ from functools import partial
 from typing import Final, Protocol
 
 from gantrymq.broker.client import Client
+from gantrymq.broker.message_rights import MessageRights
 from gantrymq.broker.pushes import AnswerDone, ConsumerAnswer, DirectConsumption, RunningInfoQuestion
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups, Member
-from gantrymq.broker.sight import Sight
 from gantrymq.message import system_topics
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.message_ids import parse_offset_message_id
@@ -53,12 +53,12 @@ class ConsumeNow:
 class ConsumerQuestions:
     """Finds the member that a question is for and asks it."""
 
-    def __init__(self, broker_name: str, consumers: ConsumerGroups, store: Log, sight: Sight | None = None) -> None:
-        """``sight``: None: the broker has no users."""
+    def __init__(self, broker_name: str, consumers: ConsumerGroups, store: Log, rights: MessageRights | None) -> None:
+        """``rights``: None: the broker has no users."""
         self._broker_name = broker_name
         self._consumers = consumers
         self._store = store
-        self._sight = sight
+        self._rights = rights
 
     def running_info(self, group: str, client_id: str, with_stacks: bool | None, done: Done) -> None:
         """What a member does just now."""
@@ -72,9 +72,9 @@ class ConsumerQuestions:
         """
         member = self._member(wanted.group, wanted.client_id)
         message = self._message(wanted.message_id) if wanted.message_id else None
-        if message is not None and self._sight is not None:
+        if message is not None and self._rights is not None:
             for reader in (client, member.connection):
-                missing = self._sight.missing(reader, message, wanted.group)
+                missing = self._rights.missing(reader, message, wanted.group)
                 if missing is not None:
                     raise Refused(Refusal.NOT_PERMITTED, missing)
         question = DirectConsumption(

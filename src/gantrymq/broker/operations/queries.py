@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gantrymq.broker.client import Reader
+from gantrymq.broker.message_rights import MessageRights
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.sight import Sight
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.stored_message import encode_stored
 from gantrymq.store.message_store import MessageStore
@@ -48,12 +48,12 @@ class Queries:
     """Questions for single messages."""
 
     def __init__(
-        self, store: MessageStore, answer_max_bytes: int = ANSWER_MAX_BYTES, sight: Sight | None = None
+        self, store: MessageStore, rights: MessageRights | None, answer_max_bytes: int = ANSWER_MAX_BYTES
     ) -> None:
-        """``sight``: judges what is found in topics of the system; None: the broker has no users."""
+        """``rights``: judges what is found in topics of the system; None: the broker has no users."""
         self._store = store
         self._answer_max_bytes = answer_max_bytes
-        self._sight = sight
+        self._rights = rights
 
     def by_key(self, client: Reader, query: KeyQuery) -> FoundByKey:
         """As in Apache's broker a plain query also finds unique keys, and the other way round. Messages that the client
@@ -76,10 +76,10 @@ class Queries:
         )
 
     def _seen(self, client: Reader, found: list[StoredMessage]) -> list[StoredMessage]:
-        sight = self._sight
-        if sight is None or not found or sight.holds(found[0].topic) is None:
+        rights = self._rights
+        if rights is None or not found or rights.holds(found[0].topic) is None:
             return found
-        lacks = [(message, sight.missing(client, message)) for message in found]
+        lacks = [(message, rights.missing(client, message)) for message in found]
         seen = [message for message, missing in lacks if missing is None]
         if not seen:
             raise Refused(Refusal.NOT_PERMITTED, lacks[0][1] or "")
@@ -90,6 +90,6 @@ class Queries:
         message = self._store.read(log_offset)
         if message is None:
             raise Refused(Refusal.FAILED, f"can not find message by the offset, {log_offset}")
-        if self._sight is not None:
-            self._sight.demand(client, message)
+        if self._rights is not None:
+            self._rights.demand(client, message)
         return encode_stored(message)

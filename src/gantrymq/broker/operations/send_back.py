@@ -9,11 +9,11 @@ from typing import TypeAlias
 from gantrymq.broker.client import Client
 from gantrymq.broker.delivery.delay_levels import park
 from gantrymq.broker.delivery.retry import plan_retry
+from gantrymq.broker.message_rights import MessageRights
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
-from gantrymq.broker.sight import Sight
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.message import flags, properties, system_topics
 from gantrymq.protocol.bodies.topics import PERM_WRITE
@@ -53,9 +53,9 @@ class SendBacks:
         time: SteadyTime,
         delays_ms: Sequence[int],
         counters: MessageCounters,
-        sight: Sight | None = None,
+        rights: MessageRights | None,
     ) -> None:
-        """``sight``: None: the broker has no users."""
+        """``rights``: None: the broker has no users."""
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -63,7 +63,7 @@ class SendBacks:
         self._time = time
         self._delays_ms = delays_ms
         self._counters = counters
-        self._sight = sight
+        self._rights = rights
 
     def send_back(self, client: Client, returned: Returned, copied: Copied) -> None:
         """``copied`` is called when the copy is safe, or with the reason why not. Raises Refused; then nothing was
@@ -91,8 +91,8 @@ class SendBacks:
         message = self._store.read(returned.log_offset)
         if message is None or message.topic in system_topics.TRANSACTION_TOPICS:
             raise Refused(Refusal.FAILED, f"look message by offset failed, {returned.log_offset}")
-        if self._sight is not None:
-            self._sight.demand(client, message, returned.group)
+        if self._rights is not None:
+            self._rights.demand(client, message, returned.group)
         plan = plan_retry(
             message,
             properties.without(message.properties_text, properties.BROKER_ONLY),

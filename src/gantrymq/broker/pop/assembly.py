@@ -7,6 +7,7 @@ from typing import Final
 from gantrymq.broker.client import Client
 from gantrymq.broker.delivery.delivered import Delivered
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.message_rights import MessageRights
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.outside import Outside
 from gantrymq.broker.pop.acks import PopAcks
@@ -17,7 +18,6 @@ from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.waiting import Waiting
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.registries.request_modes import RequestModes
-from gantrymq.broker.sight import Sight
 from gantrymq.protocol.bodies.pop import RequestMode
 from gantrymq.store.message_store import MessageStore
 
@@ -36,10 +36,10 @@ class Popping:
         outside: Outside,
         host: bytes,
         counters: MessageCounters,
-        sight: Sight | None = None,
+        rights: MessageRights | None,
         delivered: Delivered | None = None,
     ) -> None:
-        """``host``: the packed address of this broker, which records bear. ``sight``: None: it has no users.
+        """``host``: the packed address of this broker, which records bear. ``rights``: None: it has no users.
         ``delivered``: what came back, and is not noted as acknowledged; None: nothing is known of that."""
         topics, groups, offsets = registries.topics, registries.groups, registries.offsets
         clock, disk = outside.clock, outside.disk
@@ -54,7 +54,7 @@ class Popping:
         waiting = Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size)
         store.arrivals.append(waiting.arrived)
         self.consumption.deliveries.opened = waiting.wake
-        self.requests = PopRequests(config, checks, self.consumption, waiting, clock, counters, sight)
+        self.requests = PopRequests(config, checks, self.consumption, waiting, clock, counters, rights)
         self.acks = PopAcks(checks, self.consumption.deliveries, store, clock, config.identity.broker_name)
         self.assignments = Assignments(config, topics, groups, registries.consumers, modes, routes, clock)
         self._offsets = offsets

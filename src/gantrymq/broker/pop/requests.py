@@ -12,6 +12,7 @@ from gantrymq.broker.client import Client
 from gantrymq.broker.filtering.selection import EVERYTHING
 from gantrymq.broker.filtering.subscriptions import selection_of
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.message_rights import MessageRights
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.pop.checks import PopChecks
 from gantrymq.broker.pop.consumption import PopConsumption
@@ -30,7 +31,6 @@ from gantrymq.broker.pop.values import (
 )
 from gantrymq.broker.pop.waiting import Waiter, Waiting
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.sight import Sight
 from gantrymq.errors import StoreError
 from gantrymq.runtime.clock import Clock
 
@@ -48,15 +48,15 @@ class PopRequests:
 
     def __init__(
         self, config: LiveConfig, checks: PopChecks, consumption: PopConsumption, waiting: Waiting, clock: Clock,
-        counters: MessageCounters, sight: Sight | None = None,
+        counters: MessageCounters, rights: MessageRights | None,
     ) -> None:  # fmt: skip
-        """``sight``: judges what is read from topics of the system; None: the broker has no users."""
+        """``rights``: judges what is read from topics of the system; None: the broker has no users."""
         self._config = config
         self._checks = checks
         self._consumption = consumption
         self._clock = clock
         self._counters = counters
-        self._sight = sight
+        self._rights = rights
         self.waiting: Final = waiting
 
     # POP.
@@ -106,7 +106,7 @@ class PopRequests:
         return min(poll_ms, MAX_WAIT_MS, poll_ms - waited)
 
     def _pop(self, client: Client, wanted: Wanted, done: PopDone) -> Popped:
-        accept = None if self._sight is None else partial(self._judge, client, wanted.group)
+        accept = None if self._rights is None else partial(self._judge, client, wanted.group)
         popped = self._consumption.pop(wanted, partial(self._give, wanted.group, done), accept)
         if popped.rest > 0 and (popped.batches or popped.passed_over):
             self.waiting.wake(wanted.topic, wanted.group)
@@ -114,15 +114,15 @@ class PopRequests:
 
     def _judge(self, client: Client, group: str, popped: Popped) -> None:
         """Raises Refused when the client may not be given one of the messages."""
-        if self._sight is not None:
+        if self._rights is not None:
             for batch in popped.batches:
-                self._sight.demand_all(client, batch.topic, batch.data, group)
+                self._rights.demand_all(client, batch.topic, batch.data, group)
 
     def _may_read(self, topic: str, queue_id: int, group: str) -> None:
         """Raises Refused."""
         self._checks.may_read(topic, queue_id, group)
-        if self._sight is not None:
-            self._sight.demand_poppable(topic)
+        if self._rights is not None:
+            self._rights.demand_poppable(topic)
 
     def _give(self, group: str, done: PopDone, popped: Popped, error: StoreError | None) -> None:
         if error is not None:

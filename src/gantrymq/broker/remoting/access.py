@@ -8,8 +8,8 @@ from gantrymq.access.enforcement import guarded
 from gantrymq.access.handler import AccessHandler
 from gantrymq.access.opening import Access
 from gantrymq.access.requests import BROKER_ROWS
+from gantrymq.broker.message_rights import MessageRights
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.sight import Sight
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.errors import GantryError
 from gantrymq.message import properties
@@ -22,10 +22,10 @@ from gantrymq.store.message_store import MessageStore
 class StoredPlaces:
     """What the store and the table of open transactions say about the messages that a request names by their place."""
 
-    def __init__(self, store: MessageStore, coordinator: TransactionCoordinator, sight: Sight) -> None:
+    def __init__(self, store: MessageStore, coordinator: TransactionCoordinator, rights: MessageRights) -> None:
         self._store = store
         self._coordinator = coordinator
-        self._sight = sight
+        self._rights = rights
 
     def topic_of_half(self, queue_offset: int, log_offset: int) -> str | None:
         half = self._coordinator.table.at(queue_offset, log_offset)
@@ -38,7 +38,7 @@ class StoredPlaces:
         record = self._read(log_offset)
         if record is None:
             return ()
-        owners = () if record.topic in TRANSACTION_TOPICS else self._sight.owners(record)
+        owners = () if record.topic in TRANSACTION_TOPICS else self._rights.owners(record)
         return owners or (record.topic,)
 
     def real_topic_at(self, log_offset: int) -> str | None:
@@ -58,10 +58,12 @@ def _real_topic(record: StoredMessage) -> str:
     return properties.find(record.properties_text, properties.REAL_TOPIC) or record.topic
 
 
-def behind_guard(table: Mapping[int, Handler], access: Access, sight: Sight, parts: Parts) -> Mapping[int, Handler]:
+def behind_guard(
+    table: Mapping[int, Handler], access: Access, rights: MessageRights, parts: Parts
+) -> Mapping[int, Handler]:
     """The handlers of a broker with users. From now on only those who may send to a topic are asked about its
     undecided messages."""
     guard = access.guard
     handlers = {**table, **AccessHandler(guard.directory).table()} if access.managed else table
-    parts.registries.producers.may_see = sight.may_be_asked
-    return guarded(handlers, guard, BROKER_ROWS, StoredPlaces(parts.store, parts.waiting.coordinator, sight))
+    parts.registries.producers.may_see = rights.may_be_asked
+    return guarded(handlers, guard, BROKER_ROWS, StoredPlaces(parts.store, parts.waiting.coordinator, rights))

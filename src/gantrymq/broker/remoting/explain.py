@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gantrymq.broker.message_rights import MessageRights, told_to
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejected
-from gantrymq.broker.sight import Sight, told_to
 from gantrymq.errors import GantryError
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
@@ -30,16 +30,16 @@ _STATES = {state.text: state for state in (State.OPEN, State.PARKED)}
 class ExplainHandler:
     """Answers each explanation from a task of its own, because looking for an op message may take a while."""
 
-    def __init__(self, explanations: Callable[[], TransactionExplanations], sight: Sight | None = None) -> None:
-        """``explanations``: made when the first explanation is asked for. ``sight``: None: the broker has no users."""
+    def __init__(self, explanations: Callable[[], TransactionExplanations], rights: MessageRights | None) -> None:
+        """``explanations``: made when the first explanation is asked for. ``rights``: None: the broker has no users."""
         self._explanations = explanations
-        self._sight = sight
+        self._rights = rights
         self._tasks = TaskGroupOwner("explain")
 
     def explain(self, session: ClientSession, command: Command) -> None:
         """Answered when all is found."""
         transaction_id = command.header(ExplainTransaction).transaction_id
-        told = told_to(self._sight, session)
+        told = told_to(self._rights, session)
         self._tasks.start("one", self._answer(session, command, self._explanations().explain(transaction_id, told)))
 
     def page(self, session: ClientSession, command: Command) -> None:
@@ -52,13 +52,13 @@ class ExplainHandler:
             raise Refused(Refusal.PARAMETER_INVALID, f"state is {header.state!r}; write open or parked")
         wanted = Wanted(
             state, header.group, header.topic, max(header.min_age_ms, 0), header.after, header.count,
-            told_to(self._sight, session),
+            told_to(self._rights, session),
         )  # fmt: skip
         self._tasks.start("page", self._answer(session, command, self._explanations().pages.page(wanted)))
 
     def summary(self, session: ClientSession, command: Command) -> bytes:
         """Made at once: everything in it is counted anyway."""
-        body = msgspec.json.encode(self._explanations().pages.summary(told_to(self._sight, session)))
+        body = msgspec.json.encode(self._explanations().pages.summary(told_to(self._rights, session)))
         return encode_response(command, ResponseCode.SUCCESS, body=body)
 
     def list_checks(self, session: ClientSession, command: Command) -> bytes:

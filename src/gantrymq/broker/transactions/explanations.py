@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any, Final
 
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.message_rights import all_of_them
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.sight import all_of_them
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.derived_files import first_op_behind
 from gantrymq.broker.transactions.pages import Told, TransactionPages, progress_of

@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.message_rights import all_of_them
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.sight import all_of_them
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.parked import was_resumed
 from gantrymq.broker.transactions.ports import ProducerGroups

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gantrymq.admin.transaction_pages import Filter, Summary, by_group
+from gantrymq.console.answered import Answered
 from gantrymq.console.parts import Console, console_of, number_of, page, person_of, text_of
 from gantrymq.console.plots import Line, plot
 from gantrymq.console.reading import Reading, may_see_undecided
 from gantrymq.console.samples import Rates, Sample
-from gantrymq.console.told import Told
 from gantrymq.errors import ConfigError, RequestRejected
 from gantrymq.message.message import MessageView
 from gantrymq.protocol.codes import ResponseCode
@@ -76,9 +76,9 @@ def totals(sample: Sample | None) -> dict[str, Any]:
     brokers = sample.brokers if sample is not None else ()
     summaries: list[Summary] = [broker.summary for broker in brokers if broker.summary is not None]
     groups = by_group(summaries)
-    told = Told.of(sample)
+    answered = Answered.of(sample)
     return {
-        "told": told,
+        "answered": answered,
         "open": sum(summary.open for summary in summaries) if summaries else None,
         "oldest_ms": max((one.oldest_age_ms for one in summaries if one.oldest_age_ms is not None), default=None),
         "parked": sum(summary.parked_records for summary in summaries) if summaries else None,

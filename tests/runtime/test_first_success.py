@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gantrymq.runtime.attempts import first_success
 from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.first_success import first_success
 
 LONG_S, SHORT_S = 3600.0, 0.001
 Attempt = Callable[[], Coroutine[Any, Any, str]]

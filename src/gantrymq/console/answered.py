@@ -8,10 +8,10 @@ from gantrymq.console.samples import Sample
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """How many brokers told of their transactions, and why others did not."""
+class Answered:
+    """How many brokers answered with figures of their transactions, and why others did not."""
 
-    telling: int = 0
+    answering: int = 0
     silent: int = 0
     """Brokers that could not be reached."""
     denied: int = 0
@@ -20,10 +20,10 @@ class Told:
     """Brokers that have no such figures: Apache's."""
 
     @classmethod
-    def of(cls, sample: Sample | None) -> Told:
+    def of(cls, sample: Sample | None) -> Answered:
         brokers = sample.brokers if sample is not None else ()
         return cls(
-            telling=sum(broker.summary is not None for broker in brokers),
+            answering=sum(broker.summary is not None for broker in brokers),
             silent=sum(bool(broker.error) and not broker.denied for broker in brokers),
             denied=sum(broker.denied for broker in brokers),
             other=sum(broker.summary is None and not broker.error for broker in brokers),
@@ -32,7 +32,7 @@ class Told:
     @property
     def why(self) -> str:
         """Why not every broker tells; "" when every one does."""
-        if not (self.telling or self.silent or self.denied or self.other):
+        if not (self.answering or self.silent or self.denied or self.other):
             return "the cluster cannot be reached"
         reasons = (
             (self.silent, "cannot be reached"), (self.denied, "may not be asked"), (self.other, "cannot tell"),
@@ -41,7 +41,7 @@ class Told:
 
     def hint(self, text: str) -> str:
         """``text`` (of the brokers that tell), with what is missing from it."""
-        if not self.telling:
+        if not self.answering:
             return f"unknown, because {self.why}"
         return f"{text}; {self.why}" if self.why else text
 

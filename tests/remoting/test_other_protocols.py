@@ -8,7 +8,7 @@ import pytest
 
 from gantrymq.admin import Admin
 from gantrymq.errors import Unreachable
-from gantrymq.remoting.strangers import stranger
+from gantrymq.remoting.other_protocols import other_protocol
 
 HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 ALERT = bytes.fromhex("15030300020246")
@@ -49,4 +49,4 @@ def test_the_error_says_what_is_spoken_there(case: str) -> None:
 
 def test_a_frame_is_never_taken_for_a_stranger() -> None:
     """Every length that a frame may have."""
-    assert not any(stranger(length.to_bytes(4, "big")) for length in (0, 12, 1 << 16, (1 << 24) - 1, 1 << 24))
+    assert not any(other_protocol(length.to_bytes(4, "big")) for length in (0, 12, 1 << 16, (1 << 24) - 1, 1 << 24))

@@ -2,7 +2,8 @@
 
 Most topics of the system hold messages of several topics: halves, delayed ones, retries, dead letters, traces. A right
 on such a topic is not a right on these messages. So each of them is judged by the topic that its sender meant, whatever
-request leads to it and whatever door that comes through. Operations ask here; a broker without users has no ``Sight``.
+request leads to it and whatever door that comes through. Operations ask here; a broker without users has no such
+object.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Judge(Protocol):
         """Whether a user may; None is allowed nothing."""
 
 
-class Sight:
+class MessageRights:
     """Judges messages by their users' topics. ``trace_topic``: the name of the broker's trace topic."""
 
     def __init__(self, guard: Judge, topics: Topics, trace_topic: str) -> None:
@@ -170,9 +171,9 @@ class Sight:
         return dataclasses.replace(found, data=b"".join(shown), count=len(shown))
 
 
-def told_to(sight: Sight | None, reader: Reader) -> Callable[[str], bool]:
+def told_to(rights: MessageRights | None, reader: Reader) -> Callable[[str], bool]:
     """Whether a reader may hear of the transactions of a topic; without users everybody may."""
-    return all_of_them if sight is None else partial(sight.may_know, reader)
+    return all_of_them if rights is None else partial(rights.may_know, reader)
 
 
 def all_of_them(topic: str) -> bool:

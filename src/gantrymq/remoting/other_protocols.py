@@ -20,7 +20,7 @@ with its length; such a length is over the limit of a frame, so no frame begins 
 CLOSED: Final = "it closed the connection before it answered anything"
 
 
-def stranger(data: bytes) -> tuple[str, str] | None:
+def other_protocol(data: bytes) -> tuple[str, str] | None:
     """The reason and the advice, when ``data``, the first bytes of a peer, belong to another protocol."""
     for beginning, reason, advice in _BEGINNINGS:
         if data.startswith(beginning):
