@@ -104,7 +104,7 @@ def open_waiting(
     clock, disk = outside.clock, outside.disk
     delays_ms = store_config(config.current).delays_ms
     time = SteadyTime(clock, lambda: store.appended)
-    delivered = Delivered.open(store, disk, time)
+    delivered = Delivered.open(store, store.file_disk, time)
     delay = DelayedDelivery(store, clock, store.file_disk, store.path(DELAYS_FILE), delays_ms, time, delivered)
     timer = None
     if config.delay.timer_wheel_enable:
