@@ -19,6 +19,7 @@ from gantrymq.admin import Admin
 from gantrymq.aio import TransactionProducer
 from gantrymq.client.listener import LocalTransactionState
 from gantrymq.console.app import opened
+from gantrymq.console.root_path import RootPath
 from gantrymq.console.settings import ConsoleSettings
 from gantrymq.errors import GantryError
 from gantrymq.message.message import Message
@@ -130,9 +131,11 @@ async def keep_busy(name_servers: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def scene(root: Path, *, open_count: int = 60, busy: bool = True, port: int = 0) -> AsyncIterator[str]:
+async def scene(
+    root: Path, *, open_count: int = 60, busy: bool = True, port: int = 0, root_path: str = ""
+) -> AsyncIterator[str]:
     """The address of the console."""
-    settings = ConsoleSettings(users=USERS, sample_seconds=1)
+    settings = ConsoleSettings(users=USERS, sample_seconds=1, root_path=RootPath(root_path))
     async with contextlib.AsyncExitStack() as stack:
         running = await stack.enter_async_context(cluster(root / "store", with_name_server=True, **PARK_SETTINGS))
         assert running.name_server is not None

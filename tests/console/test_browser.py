@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.console.chromium import NEEDS_CHROMIUM, Tab, chromium, tab
+from tests.console.reverse_proxy import reverse_proxy
 from tests.console.scale import in_chromium
 from tests.console.scene import scene
 
@@ -172,3 +173,32 @@ def test_decisions_need_no_script(tmp_path: Path) -> None:
 def test_very_many_transactions(tmp_path: Path) -> None:
     """``python -m tests.console.scale --browser --open 100000`` is the same with more."""
     asyncio.run(in_chromium(tmp_path, 20_000))
+
+
+def test_behind_a_proxy_with_a_path_prefix(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with (
+            asyncio.timeout(240),
+            scene(tmp_path, open_count=4, busy=True, root_path="/gantry") as console,
+            reverse_proxy(console, "/gantry", strip=True) as address,
+            chromium() as browser,
+            tab(browser, f"{address}/gantry") as there,
+        ):
+            asked: list[str] = []
+            there.page.on("request", lambda request: asked.append(request.url))
+            await there.log_in("otto")
+            before = await there.page.inner_text("#figures .figures")
+            await there.page.wait_for_function(CHANGED, arg=before)
+            await there.page.wait_for_selector("#lag >> text=shipping")
+            await there.page.click("nav >> text=Transactions")
+            await there.page.locator("input[name=chosen]").first.check()
+            await there.page.click("text=Commit…")
+            await there.page.fill("[name=why]", "ticket 4711")
+            await there.page.click("button.primary")
+            await there.page.wait_for_selector("text=Commit: 1 done")
+            await there.page.click("text=Log out")
+            await there.page.wait_for_selector("[name=password]")
+            assert there.complaints == []
+            assert [url for url in asked if not url.startswith(f"{address}/gantry/")] == []
+
+    asyncio.run(work())

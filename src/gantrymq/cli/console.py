@@ -45,6 +45,15 @@ def console(
     broker_users: Annotated[
         bool, typer.Option("--broker-users", help="People log in as users of the brokers, whose rights decide.")
     ] = False,
+    root_path: Annotated[
+        str | None,
+        typer.Option(
+            "--root-path",
+            envvar="GANTRY_CONSOLE_ROOT_PATH",
+            show_envvar=True,
+            help="Prefix of all paths behind a reverse proxy, e.g. /gantry.",
+        ),
+    ] = None,
     audit: Annotated[
         Path | None,
         typer.Option("--audit", help="The audit file. Default: GANTRY_AUDIT, else ~/.local/state/gantry/audit.jsonl."),
@@ -69,7 +78,7 @@ def console(
         _print_user(new_user)
         return
     try:
-        chosen = _settings(settings, broker_users)
+        chosen = _settings(settings, broker_users, root_path)
         _check_open(host, chosen)
         if (tls_cert is None) != (tls_key is None):
             raise ConfigError("give --tls-cert and --tls-key, or neither")
@@ -85,12 +94,15 @@ def console(
     )
 
 
-def _settings(path: Path | None, broker_users: bool) -> ConsoleSettings:
+def _settings(path: Path | None, broker_users: bool, root_path: str | None) -> ConsoleSettings:
+    from gantrymq.console.root_path import parse_root_path
     from gantrymq.console.settings import OPEN_TO_LOOK, ConsoleSettings, read_settings
 
-    if broker_users:
-        return replace(ConsoleSettings() if path is None else read_settings(path), broker_users=True)
-    return OPEN_TO_LOOK if path is None else read_settings(path)
+    if path is None:
+        chosen = ConsoleSettings(broker_users=True) if broker_users else OPEN_TO_LOOK
+    else:
+        chosen = replace(read_settings(path), broker_users=broker_users)
+    return chosen if root_path is None else replace(chosen, root_path=parse_root_path(root_path))
 
 
 def _check_open(host: str, settings: ConsoleSettings) -> None:
@@ -127,7 +139,8 @@ async def _running(
         who = f"{len(settings.users)} user(s)" if settings.users else "read only, no users"
         if settings.broker_users:
             who = f"users of the brokers, and {len(settings.users)} of the console"
-        yield f"{'https' if cert is not None else 'http'}://{address_of(host, listening_port)} ({who})"
+        scheme = "https" if cert is not None else "http"
+        yield f"{scheme}://{address_of(host, listening_port)}{settings.root_path.text} ({who})"
 
 
 @contextlib.asynccontextmanager

@@ -45,6 +45,7 @@ from gantrymq.console.pages import (
 )
 from gantrymq.console.parts import Console, page, person_of
 from gantrymq.console.reading import NotShown
+from gantrymq.console.root_path import Prefixed
 from gantrymq.console.samples import Samples
 from gantrymq.console.sessions import Sessions, login_limit
 from gantrymq.console.settings import ConsoleSettings
@@ -131,7 +132,7 @@ async def opened(
             audit=audit_file,
             changes=Changes(audit_file, name_servers),
             clock=clock,
-            templates=environment(),
+            templates=environment(settings.root_path),
             only_local_names=only_local_names,
             secure_cookies=secure_cookies,
             **cluster_parts(admin, settings, audit_file, name_servers, clock),
@@ -199,7 +200,10 @@ def application(console: Console) -> Starlette:
     ]
     made = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, console=console)],
+        middleware=[
+            Middleware(Prefixed, root_path=console.settings.root_path),
+            Middleware(Guard, console=console),
+        ],
         exception_handlers={HTTPException: missing},
     )
     made.state.console = console

@@ -21,12 +21,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gantrymq.console.identity import Person
 from gantrymq.console.parts import Console
+from gantrymq.console.root_path import RootPath
 from gantrymq.console.sessions import Session
 from gantrymq.runtime.addresses import host_without_port
 
 COOKIE: Final = "gantry_console"
 SECURE_COOKIE: Final = "__Host-gantry_console"
 """Browsers accept this name by TLS only, and from this host only."""
+SECURE_COOKIE_OF_PATH: Final = "__Secure-gantry_console"
+"""Under a path prefix: ``__Host-`` is for cookies of all paths only. By TLS only, too."""
 CSRF_FIELD: Final = "csrf"
 BODY_MAX_BYTES: Final = 512 * 1024
 OPEN_PATHS: Final = ("/login", "/health", "/metrics")
@@ -64,8 +67,9 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sending = with_headers(self._counting(send, scope), scope["path"], self._console.secure_cookies)
-        refusal = await self._admit(scope, receive)
+        path = self._console.settings.root_path.inside(scope["path"])
+        sending = with_headers(self._counting(send, scope, path), path, self._console.secure_cookies)
+        refusal = await self._admit(scope, path, receive)
         if refusal is not None:
             await refusal(scope, receive, sending)
             return
@@ -77,44 +81,50 @@ class Guard:
             Request(scope).state.console = console
             await self._app(scope, receive, sending)
 
-    def _counting(self, send: Send, scope: Scope) -> Send:
+    def _counting(self, send: Send, scope: Scope, path: str) -> Send:
         """Counts the request when its answer begins."""
         clock, figures = self._console.clock, self._console.figures
         begun = clock.monotonic()
 
         async def counting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                page = STATIC if scope["path"].startswith(STATIC) else scope.get(PAGE, OTHER)
+                page = STATIC if path.startswith(STATIC) else scope.get(PAGE, OTHER)
                 figures.answered(page, message["status"], (clock.monotonic() - begun) * 1000)
             await send(message)
 
         return counting
 
-    async def _admit(self, scope: Scope, receive: Receive) -> Response | None:
+    async def _admit(self, scope: Scope, path: str, receive: Receive) -> Response | None:
         """Note who asks and what the form says. An answer instead when the request goes no further."""
-        headers, path = Headers(scope=scope), scope["path"]
+        headers = Headers(scope=scope)
         if not self._is_our_name(headers.get("host", "")):
             return PlainTextResponse(
                 f"this console is not reached by the name {headers.get('host', '')!r}; see `hosts` in its settings\n",
                 HTTPStatus.MISDIRECTED_REQUEST,
             )
         request = Request(scope, receive)
-        session = self._session(request)
+        session = self._session(request, path)
         person = session.person if session is not None else self._anonymous()
         request.state.session, request.state.person, request.state.form = session, person, {}
         if person is None and path not in OPEN_PATHS and not path.startswith(STATIC):
-            return to_login(request)
+            return to_login(request, path, self._console.settings.root_path)
         if request.method in ("GET", "HEAD"):
             return None
-        return await self._admit_change(request, session, headers)
+        return await self._admit_change(request, path, session, headers)
 
-    async def _admit_change(self, request: Request, session: Session | None, headers: Headers) -> Response | None:
+    async def _admit_change(
+        self, request: Request, path: str, session: Session | None, headers: Headers
+    ) -> Response | None:
         if request.method != "POST":
             return PlainTextResponse(
                 "changes are sent by POST\n", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, POST"}
             )
         if not is_from_here(headers):
-            return PlainTextResponse("this form was not sent by a page of this console\n", HTTPStatus.FORBIDDEN)
+            return PlainTextResponse(
+                "this form was not sent by a page of this console; a proxy in front of it must pass the header Host on "
+                "as the browser sends it\n",
+                HTTPStatus.FORBIDDEN,
+            )
         body = b""
         async for chunk in request.stream():
             body += chunk
@@ -125,7 +135,7 @@ class Guard:
         except ValueError:
             return PlainTextResponse("this is no form\n", HTTPStatus.BAD_REQUEST)
         request.state.form = form
-        if request.url.path in OPEN_PATHS:
+        if path in OPEN_PATHS:
             return None
         if session is None:
             return PlainTextResponse("log in first\n", HTTPStatus.FORBIDDEN)
@@ -135,11 +145,11 @@ class Guard:
             )
         return None
 
-    def _session(self, request: Request) -> Session | None:
-        token = request.cookies.get(SECURE_COOKIE if self._console.secure_cookies else COOKIE)
+    def _session(self, request: Request, path: str) -> Session | None:
+        token = token_of(request, self._console)
         if not token:
             return None
-        return self._console.sessions.of(token, touch=not request.url.path.startswith((*LIVE, STATIC)))
+        return self._console.sessions.of(token, touch=not path.startswith((*LIVE, STATIC)))
 
     def _anonymous(self) -> Person | None:
         role = self._console.settings.anonymous
@@ -162,13 +172,14 @@ def is_from_here(headers: Headers) -> bool:
     return origin is not None
 
 
-def to_login(request: Request) -> Response:
+def to_login(request: Request, path: str, root_path: RootPath) -> Response:
     """The log-in page, which leads back here."""
-    if request.method != "GET" or request.headers.get("hx-request") or request.url.path.startswith(LIVE):
+    login = root_path.url("/login")
+    if request.method != "GET" or request.headers.get("hx-request") or path.startswith(LIVE):
         # htmx and event streams cannot show another page by themselves.
-        return PlainTextResponse("log in first\n", HTTPStatus.UNAUTHORIZED, {"HX-Redirect": "/login"})
-    back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return RedirectResponse(f"/login?to={quote(back, safe='')}", HTTPStatus.SEE_OTHER)
+        return PlainTextResponse("log in first\n", HTTPStatus.UNAUTHORIZED, {"HX-Redirect": login})
+    back = path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"{login}?to={quote(back, safe='')}", HTTPStatus.SEE_OTHER)
 
 
 def with_headers(send: Send, path: str, secure: bool) -> Send:
@@ -189,18 +200,24 @@ def with_headers(send: Send, path: str, secure: bool) -> Send:
 def set_cookie(response: Response, console: Console, token: str) -> None:
     """The cookie of a session. It ends with the browser; the session ends by itself before."""
     response.set_cookie(
-        SECURE_COOKIE if console.secure_cookies else COOKIE,
-        token, httponly=True, samesite="strict", secure=console.secure_cookies, path="/",
+        cookie_name(console), token, httponly=True, samesite="strict", secure=console.secure_cookies,
+        path=console.settings.root_path.of_cookie,
     )  # fmt: skip
 
 
 def drop_cookie(response: Response, console: Console) -> None:
     response.delete_cookie(
-        SECURE_COOKIE if console.secure_cookies else COOKIE,
-        httponly=True, samesite="strict", secure=console.secure_cookies, path="/",
+        cookie_name(console), httponly=True, samesite="strict", secure=console.secure_cookies,
+        path=console.settings.root_path.of_cookie,
     )  # fmt: skip
 
 
 def token_of(request: Request, console: Console) -> str:
     """The token of the session's cookie; empty when there is none."""
-    return request.cookies.get(SECURE_COOKIE if console.secure_cookies else COOKIE, "")
+    return request.cookies.get(cookie_name(console), "")
+
+
+def cookie_name(console: Console) -> str:
+    if not console.secure_cookies:
+        return COOKIE
+    return SECURE_COOKIE_OF_PATH if console.settings.root_path.text else SECURE_COOKIE

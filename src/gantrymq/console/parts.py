@@ -68,6 +68,11 @@ def person_of(request: Request) -> Person | None:
     return cast("Person | None", request.state.person)
 
 
+def path_in(request: Request) -> str:
+    """The path that is asked for, without the prefix of a reverse proxy."""
+    return console_of(request).settings.root_path.inside(request.url.path)
+
+
 def session_of(request: Request) -> Session | None:
     return cast("Session | None", request.state.session)
 
@@ -89,7 +94,7 @@ def render(request: Request, template: str, **values: Any) -> str:
         broker_users=console.settings.broker_users,
         can_log_in=bool(console.settings.users) or console.settings.broker_users,
         csrf=session.csrf if session is not None else "",
-        here=request.url.path,
+        here=path_in(request),
         may={right.name.lower(): person is not None and person.may(right) for right in Right},
     )
     return text

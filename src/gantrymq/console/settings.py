@@ -11,12 +11,13 @@ from typing import Any, Final
 
 from gantrymq.console.identity import ROLES, Role, User
 from gantrymq.console.passwords import parsed
+from gantrymq.console.root_path import NO_PREFIX, RootPath, parse_root_path
 from gantrymq.errors import ConfigError
 
 IDLE_MINUTES_MAX: Final = 24 * 60
 INTERVAL_MAX: Final = 3_600
 _KEYS: Final = {"anonymous", "idle_minutes", "session_hours", "sample_seconds", "hosts", "behind_proxy", "users",
-         "status_dir", "reconciliations"}  # fmt: skip
+         "root_path", "status_dir", "reconciliations"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,8 @@ class ConsoleSettings:
     """Names under which browsers may reach the console; empty: on the loopback address local names, else any."""
     behind_proxy: bool = False
     """A proxy on this machine ends TLS and says who asks (X-Forwarded-For, X-Forwarded-Proto)."""
+    root_path: RootPath = NO_PREFIX
+    """The prefix under which a reverse proxy shows the console."""
 
     status_dir: str = ""
     """Where streaming queries write their status; empty: where ``gantry pipeline`` has them write it."""
@@ -76,6 +79,8 @@ def parse_settings(table: Mapping[str, Any]) -> ConsoleSettings:
         raise ConfigError(f"status_dir = {status_dir!r}: write the path of a directory")
     if not isinstance(table.get("behind_proxy", False), bool):
         raise ConfigError("behind_proxy must be true or false")
+    if not isinstance(table.get("root_path", ""), str):
+        raise ConfigError('root_path must be a text, e.g. root_path = "/gantry"')
     default = ConsoleSettings()
     return ConsoleSettings(
         users=_users(table.get("users", {})),
@@ -85,6 +90,7 @@ def parse_settings(table: Mapping[str, Any]) -> ConsoleSettings:
         sample_seconds=_whole(table, "sample_seconds", default.sample_seconds, INTERVAL_MAX),
         hosts=tuple(host.lower() for host in hosts),
         behind_proxy=table.get("behind_proxy", False),
+        root_path=parse_root_path(table.get("root_path", "")),
         status_dir=status_dir,
         reconciliations=reports,
     )

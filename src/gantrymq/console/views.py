@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from gantrymq.console.plots import shown
+from gantrymq.console.root_path import RootPath
 from gantrymq.runtime.calendar import iso
 
 TEXT_SHOWN: Final = 256 * 1024
@@ -24,8 +25,8 @@ HEX_SHOWN: Final = 16 * 1024
 """Bytes of a body in hex."""
 
 
-def environment() -> Environment:
-    """Everything that comes from a cluster is escaped."""
+def environment(root_path: RootPath) -> Environment:
+    """Everything that comes from a cluster is escaped. Every path of the console goes through ``url``."""
     made = Environment(
         loader=PackageLoader("gantrymq.console", "templates"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -34,6 +35,7 @@ def environment() -> Environment:
         "age": age, "when": when, "whole": whole, "figure": shown, "part": part, "query": query, "percent": percent,
         "clean": clean, "body_text": body_text, "snippet": snippet, "first_number": first_number,
     }  # fmt: skip
+    made.globals["url"] = root_path.url
     return made
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -39,7 +40,7 @@ async def log_in(request: Request) -> Response:
     console.sessions.end(token_of(request, console))
     token, _ = console.sessions.begin(person)
     log.info("%s logged in from %s", person.name, address)
-    response = RedirectResponse(to, HTTPStatus.SEE_OTHER)
+    response = RedirectResponse(console.settings.root_path.url(to), HTTPStatus.SEE_OTHER)
     set_cookie(response, console, token)
     return response
 
@@ -48,7 +49,7 @@ async def log_out(request: Request) -> Response:
     """End the session."""
     console = console_of(request)
     console.sessions.end(token_of(request, console))
-    response = RedirectResponse("/", HTTPStatus.SEE_OTHER)
+    response = RedirectResponse(console.settings.root_path.url("/"), HTTPStatus.SEE_OTHER)
     drop_cookie(response, console)
     return response
 
@@ -56,5 +57,8 @@ async def log_out(request: Request) -> Response:
 def target(text: str | None) -> str:
     """Where to go after the log-in: a path of this console, and never another host."""
     if not text or not text.startswith("/") or text.startswith(("//", "/\\", "/login")):
+        return "/"
+    # Browsers resolve ".." themselves, so that it would lead out of the prefix of a reverse proxy.
+    if any(unquote(segment) in (".", "..") for segment in text.partition("?")[0].split("/")):
         return "/"
     return text if text.isprintable() else "/"
