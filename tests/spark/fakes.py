@@ -9,6 +9,7 @@ from enum import Enum
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
 from gantrymq.errors import GantryError, RouteNotFound, Unreachable
 from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.protocol.stored_message import pack_host
 from gantrymq.spark.access import Access
 from tests.support.records import encode_record
@@ -71,6 +72,12 @@ class FakeBroker:
         if not found:
             raise RouteNotFound(topic, "no such topic")
         return found
+
+    def known_route(self, topic: str) -> TopicRoute | None:
+        return None
+
+    def introduce(self, topic: str, route: TopicRoute) -> None:
+        """This broker needs no address."""
 
     def topics(self) -> Sequence[str]:
         self._refuse()

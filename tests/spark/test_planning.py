@@ -60,6 +60,36 @@ def test_new_queues_are_found_and_known_ones_kept(broker: FakeBroker) -> None:
     assert plan.queues() == [Q0, Q1, new]
 
 
+def test_known_queues_are_read_while_new_ones_cannot_be_looked_up(broker: FakeBroker) -> None:
+    clock = SteppedClock()
+    plan = planner(broker, clock)
+    assert plan.queues() == [Q0, Q1]
+    for _ in range(30):
+        clock.now += 11
+        broker.refusals = away(1)
+        before = clock.now
+        assert plan.queues() == [Q0, Q1]
+        assert clock.now == before, "a stream does not wait for a name server that it does not need"
+    new = MessageQueue("orders", "c", 0)
+    broker.fill(new, 1)
+    clock.now += 11
+    assert plan.queues() == [Q0, Q1, new]
+
+
+def test_a_topic_that_name_servers_have_forgotten_is_an_error_when_it_stays_so(broker: FakeBroker) -> None:
+    """Name servers that have just started know no topic until its broker registers again."""
+    clock = SteppedClock()
+    plan = planner(broker, clock, read_timeout_ms=30_000)
+    assert plan.queues() == [Q0, Q1]
+    broker.logs = {}
+    for _ in range(3):
+        clock.now += 11
+        assert plan.queues() == [Q0, Q1]
+    clock.now += 11
+    with pytest.raises(RouteNotFound, match="orders"):
+        plan.queues()
+
+
 def test_topics_by_pattern_are_never_internal_ones(broker: FakeBroker) -> None:
     for topic in ("orders-old", "%RETRY%orders", "RMQ_SYS_TRANS_HALF_TOPIC"):
         broker.fill(MessageQueue(topic, "b", 0), 1)

@@ -28,6 +28,7 @@ from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message import system_topics
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, Header
 from gantrymq.protocol.headers.consumer import QueryConsumerOffset, UpdateConsumerOffset
@@ -78,6 +79,19 @@ class PullConsumer(Lifetime):
         system_topics.check_topic(topic)
         topic = with_namespace(self._config.namespace, topic)
         return subscribe_queues(topic, await self._endpoint.routes.fetch(topic))
+
+    async def known_route(self, topic: str) -> TopicRoute | None:
+        """The route of a topic, as this consumer knows it without asking anybody. For ``introduce``."""
+        self._endpoint.check_usable()
+        system_topics.check_topic(topic)
+        return self._endpoint.routes.known(with_namespace(self._config.namespace, topic))
+
+    async def introduce(self, topic: str, route: TopicRoute) -> None:
+        """Use the route that another process of the same program has (``known_route``), if this consumer has none. It
+        then reaches the brokers also while no name server answers."""
+        self._endpoint.check_usable()
+        system_topics.check_topic(topic)
+        self._endpoint.routes.introduce(with_namespace(self._config.namespace, topic), route)
 
     async def pull(
         self,

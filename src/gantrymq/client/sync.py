@@ -36,6 +36,7 @@ from gantrymq.errors import Closed, GantryError
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
+from gantrymq.protocol.bodies.route import TopicRoute
 
 T = TypeVar("T")
 
@@ -182,6 +183,14 @@ class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that may be read, freshly asked."""
         return self._call(self._client.queues, topic)
+
+    def known_route(self, topic: str) -> TopicRoute | None:
+        """See ``gantrymq.aio.PullConsumer.known_route``."""
+        return self._call(self._client.known_route, topic)
+
+    def introduce(self, topic: str, route: TopicRoute) -> None:
+        """See ``gantrymq.aio.PullConsumer.introduce``."""
+        self._call(self._client.introduce, topic, route)
 
     def pull(
         self,

@@ -27,7 +27,8 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with one_sentence():
-            return as_partitions(self._settings, self._ranges(new_planner(self._settings)))
+            planner = new_planner(self._settings)
+            return as_partitions(self._settings, planner, self._ranges(planner))
 
     def _ranges(self, planner: Planner) -> list[QueueRange]:
         begin = planner.resolve(self._settings.starting or Edge.EARLIEST, "starting")
@@ -35,8 +36,7 @@ class BatchReader(DataSourceReader):
         return ranges_of(begin, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # When there is nothing to read, Spark makes one partition with the value None.
-        return read_task(self._settings, self._columns, partition.value or ())
+        return read_task(self._settings, self._columns, partition)
 
 
 class FilteredBatchReader(BatchReader):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
 from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.spark.access import Access
 from gantrymq.spark.namespace_reader import NamespaceReader, NamespaceTopics
 
@@ -47,6 +48,12 @@ class QueueReader(Protocol):
 
     def queues(self, topic: str) -> Sequence[MessageQueue]:
         """All readable queues of a topic."""
+
+    def known_route(self, topic: str) -> TopicRoute | None:
+        """What this process knows of the brokers of a topic, without asking anybody."""
+
+    def introduce(self, topic: str, route: TopicRoute) -> None:
+        """Take over what another process knows of the brokers of a topic, unless this one knows the topic."""
 
     def min_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueOffset]:
         """The offset of the oldest message of each queue."""

@@ -11,6 +11,7 @@ from gantrymq.client.connection.namespaces import SEPARATOR, with_namespace, wit
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
 from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.protocol.bodies.route import TopicRoute
 
 if TYPE_CHECKING:
     from gantrymq.spark.connections import Pulled, QueueReader, TopicLister
@@ -28,6 +29,12 @@ class NamespaceReader:
     def queues(self, topic: str) -> Sequence[MessageQueue]:
         found = self._inner.queues(topic)
         return [replace(queue, topic=without_namespace(self._namespace, queue.topic)) for queue in found]
+
+    def known_route(self, topic: str) -> TopicRoute | None:
+        return self._inner.known_route(topic)
+
+    def introduce(self, topic: str, route: TopicRoute) -> None:
+        self._inner.introduce(topic, route)
 
     def min_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueOffset]:
         return self._of_all(self._inner.min_offsets, queues)

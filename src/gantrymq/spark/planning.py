@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gantrymq.errors import ConfigError, GantryError, RouteNotFound
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue
+from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.runtime.rng import Rng
 from gantrymq.spark.connections import Connections, QueueReader
 from gantrymq.spark.offsets import EARLIEST, LATEST, Positions, covers, describe
 from gantrymq.spark.options import Bound, Edge, Instant, Instants, Settings
-from gantrymq.spark.patience import BlockingClock, Patience
+from gantrymq.spark.patience import WARN_EVERY_S, BlockingClock, Patience, may_pass
 
 log = logging.getLogger("gantrymq.spark")
 
@@ -55,6 +56,9 @@ class Planner:
         self._first_look = Patience(min(settings.read_timeout_ms, FIRST_LOOK_TIMEOUT_MS), clock, rng)
         self._queues: list[MessageQueue] = []
         self._looked_at = 0.0
+        self._failing_since: float | None = None
+        """Since when new queues could not be looked up; None: the last look succeeded."""
+        self._warned_at: float | None = None
 
     def queues(self) -> list[MessageQueue]:
         """The queues that this query reads. They are looked up again every ``discoveryInterval``; known queues stay."""
@@ -65,15 +69,38 @@ class Planner:
         elif self._settings.queues:
             pass  # chosen by hand, and all of them exist
         elif now - self._looked_at >= self._settings.discovery_interval_ms / 1000:
-            found = self._patience.call("looking up new queues", self._look_up)
-            self._queues = sorted({*self._queues, *found})
+            self._queues = sorted({*self._queues, *self._newly_found(now)})
             self._looked_at = now
         return self._queues
+
+    def _newly_found(self, now: float) -> list[MessageQueue]:
+        """The queues there are now. While no name server can say it, none are new, and the known ones are read: only
+        their brokers are needed for that. A topic that name servers have forgotten is an error when it stays so."""
+        try:
+            found = self._look_up()
+        except GantryError as error:
+            self._failing_since = now if self._failing_since is None else self._failing_since
+            self._warn(error, now)
+            forgotten = isinstance(error, RouteNotFound)
+            if not may_pass(error) or (forgotten and now - self._failing_since > self._settings.read_timeout_ms / 1000):
+                raise
+            return []
+        self._failing_since = self._warned_at = None
+        return found
+
+    def _warn(self, error: GantryError, now: float) -> None:
+        if self._warned_at is None or now - self._warned_at >= WARN_EVERY_S:
+            self._warned_at = now
+            log.warning("new queues cannot be looked up, and the known ones are read meanwhile: %s", error)
 
     @property
     def reader(self) -> QueueReader:
         """The connection of this process that asks about queues."""
         return self._connections.reader(self._settings.name_servers, self._settings.access)
+
+    def routes(self, topics: Iterable[str]) -> dict[str, TopicRoute]:
+        """What this process knows of the brokers of these topics, for the processes that read."""
+        return {topic: route for topic in topics if (route := self.reader.known_route(topic)) is not None}
 
     def _look_up(self) -> list[MessageQueue]:
         settings = self._settings

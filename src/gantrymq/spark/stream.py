@@ -179,10 +179,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         with one_sentence():
             ranges = ranges_between(StreamOffset.from_json(start), StreamOffset.from_json(end))
-            return as_partitions(self._settings, ranges)
+            return as_partitions(self._settings, self._planned(), ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_task(self._settings, self._columns, partition.value)
+        return read_task(self._settings, self._columns, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: the progress is in Spark's checkpoint. See GroupProgress for the option ``group``."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.connections import OF_THIS_PROCESS
@@ -21,27 +22,43 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def read_task(settings: Settings, columns: tuple[str, ...], task: Task) -> Iterator[pa.RecordBatch]:
+class TaskPartition(InputPartition):
+    """A task, and what its planner knows of the brokers that it reads from. So a worker process that is new reads also
+    while no name server answers."""
+
+    def __init__(self, task: Task, routes: Mapping[str, TopicRoute]) -> None:
+        super().__init__(task)
+        self.routes = {part.queue.topic: routes[part.queue.topic] for part in task if part.queue.topic in routes}
+
+
+def read_task(settings: Settings, columns: tuple[str, ...], partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """The rows of one task. This runs in a worker process, and uses the connections of that process."""
     # Imported here, because looking up the format and planning need neither Arrow nor numpy.
     from gantrymq.spark.reading import RangeReader
 
     in_worker()
     with one_sentence():
+        # When there is nothing to read, Spark makes one partition by itself, with the value None.
+        if not isinstance(partition, TaskPartition):
+            return
+        connection = OF_THIS_PROCESS.reader(settings.name_servers, settings.access)
+        for topic, route in partition.routes.items():
+            connection.introduce(topic, route)
         reader = RangeReader(
-            OF_THIS_PROCESS.reader(settings.name_servers, settings.access),
+            connection,
             Patience(settings.read_timeout_ms, SystemClock(), SystemRng()),
             fail_on_data_loss=settings.fail_on_data_loss,
             pull_max_rows=settings.pull_max_rows,
             selection=settings.filter,
         )
-        yield from reader.all_batches(task, columns)
+        yield from reader.all_batches(partition.value, columns)
 
 
 def new_planner(settings: Settings) -> Planner:
     return Planner(settings, OF_THIS_PROCESS, SystemClock(), SystemRng())
 
 
-def as_partitions(settings: Settings, ranges: Sequence[QueueRange]) -> list[InputPartition]:
+def as_partitions(settings: Settings, planner: Planner, ranges: Sequence[QueueRange]) -> list[InputPartition]:
     tasks = plan_tasks(ranges, settings.min_partitions, settings.max_rows_per_partition)
-    return [InputPartition(task) for task in tasks]
+    routes = planner.routes({part.queue.topic for part in ranges})
+    return [TaskPartition(task, routes) for task in tasks]

@@ -15,11 +15,15 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyspark")
+from pyspark.sql.datasource import InputPartition
+
+from gantrymq import Message, Producer
 from gantrymq.errors import GantryError
 from gantrymq.spark.connections import OF_THIS_PROCESS
 from gantrymq.spark.options import parse_options
 from gantrymq.spark.reading import DataLost
 from gantrymq.spark.stream import StreamReader
+from tests.interop.ours import GantryCluster
 from tests.kill.server import Server
 from tests.spark.source.brokers import expire_log, fill_log_files, make_again
 from tests.spark.source.points import BATCHES, COLUMNS, POINTS, ROWS, TOPIC, FaultyTables, fill, make_topic, verdict_of
@@ -42,7 +46,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 class Query:
     """A stream, whose batches are taken one by one."""
 
-    def __init__(self, server: Server, **options: str) -> None:
+    def __init__(self, server: Server | GantryCluster, **options: str) -> None:
         given = {"nameServers": server.name_servers, "subscribe": TOPIC, "startingOffsets": "earliest"}
         self._reader = StreamReader(parse_options({**given, "pullMaxRows": "30", **options}).for_stream(), COLUMNS)
         self._at = self._reader.initialOffset()
@@ -50,10 +54,10 @@ class Query:
     def batch(self) -> Iterator[str]:
         """The bodies of the next batch, which is planned now and read as they are taken."""
         start, self._at = self._at, self._reader.latestOffset(self._at, self._reader.getDefaultReadLimit())
-        return self._read(start)
+        return self._read(self._reader.partitions(start, self._at))
 
-    def _read(self, start: dict[str, object]) -> Iterator[str]:
-        for part in self._reader.partitions(start, self._at):
+    def _read(self, parts: list[InputPartition]) -> Iterator[str]:
+        for part in parts:
             for rows in self._reader.read(part):
                 yield from (body.decode().strip() for body in rows.column(2).to_pylist())
 
@@ -125,3 +129,26 @@ def test_a_topic_gets_more_queues(server: Server) -> None:
     rows += fill(server.name_servers, TOPIC, 50, "grown")
     found += query.batch()
     assert verdict_of(found, rows) == "exactly once"
+
+
+def test_known_queues_are_read_while_no_name_server_is_there(tmp_path: Path) -> None:
+    """The broker is alive. Workers of Spark that are new know no broker, and ask nobody who is gone."""
+    cluster = GantryCluster(tmp_path)
+    try:
+        names = cluster.start_name_server()
+        cluster.start_broker()
+        make_topic(cluster.name_servers)
+        query = Query(cluster, discoveryInterval="0s", readTimeout="2s")
+        rows = fill(cluster.name_servers, TOPIC, 20)
+        found = list(query.batch())
+        with Producer("open", name_servers=cluster.name_servers) as producer:
+            producer.send(Message(TOPIC, "before"))
+            names.kill()
+            producer.send(Message(TOPIC, "after"))
+            batch = query.batch()
+            OF_THIS_PROCESS.close()
+            found += batch
+    finally:
+        OF_THIS_PROCESS.close()
+        cluster.close()
+    assert verdict_of(found, [*rows, "before", "after"]) == "exactly once"

@@ -81,7 +81,9 @@ class Routes:
             )
         if answer.code != ResponseCode.SUCCESS:
             raise RequestRejected(answer.code, answer.remark, request=f"route of topic {topic!r}")
-        route = TopicRoute.decode(answer.body)
+        return self._take(topic, TopicRoute.decode(answer.body))
+
+    def _take(self, topic: str, route: TopicRoute) -> TopicRoute:
         self._topics[topic] = route
         for broker in route.broker_datas:
             self._brokers[broker.broker_name] = dict(broker.broker_addrs)
@@ -99,6 +101,12 @@ class Routes:
     def adopt(self, topic: str, template: TopicRoute) -> None:
         """Use the route of another topic until the name servers know this one."""
         self._topics.setdefault(topic, template)
+
+    def introduce(self, topic: str, route: TopicRoute) -> None:
+        """Use a route that another process has asked for, unless this one knows the topic. So brokers are reached while
+        no name server is."""
+        if topic not in self._topics:
+            self._take(topic, route)
 
     def forget(self, topic: str) -> None:
         self._topics.pop(topic, None)
