@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,8 +18,10 @@ import pytest
 from gantrymq.admin.blocking import Admin
 from gantrymq.errors import ConfigError
 from gantrymq.spark.sink.checker import SinkChecker
+from gantrymq.spark.sink.columns import SinkColumns
 from gantrymq.spark.sink.exactly_once import Commit, Sent, send_halves
 from gantrymq.spark.sink.ids import BatchId, query_digits
+from gantrymq.spark.sink.options import SinkSettings
 from gantrymq.spark.sink.processes import close_sink_processes
 from tests.kill.server import Server
 from tests.spark.sink.engine import COLUMNS, FAULTY, POINTS, all_rows, rows_of, settings_of
@@ -158,6 +161,27 @@ def test_a_driver_that_was_replaced_cannot_write(server: Server, query: Path) ->
     assert rows(server, query) == ["new"]
     assert open_halves(server.name_servers, query.name) == 0
     assert sent("late")[0].winner is None
+
+
+def test_a_copied_checkpoint_with_another_topic_is_refused(server: Server, query: Path) -> None:
+    """Its batches are decided, and their rows are in the other topic: without an error they would be nowhere."""
+    settings = settings_of(server.name_servers, query.name)
+    of = BatchId(query_digits(f"copied {query.name}"), 0)
+
+    def sent(settings: SinkSettings, columns: SinkColumns = COLUMNS, **rows: list[str | None]) -> list[Sent]:
+        return [Sent(of, "copied", send_halves(settings, columns, of, 0, iter([pa.RecordBatch.from_pydict(rows)])))]
+
+    Commit(settings).commit(sent(settings, body=["row"]))
+    with pytest.raises(ConfigError, match=f"batch 0 of this query .* only to {query.name}, .* rows for Other would be"):
+        sent(replace(settings, topic="Other"), body=["row"])
+    with_topic = SinkColumns(body=0, topic=1)
+    with pytest.raises(ConfigError, match="rows for Third would be in no topic"):
+        sent(settings, with_topic, body=["row", "row"], topic=[None, "Third"])
+    with pytest.raises(ConfigError, match=r"the write w-1 was made before.* another writeId"):
+        sent(replace(settings, topic="Other", write_id="w-1"), body=["row"])
+    assert sent(settings, body=["row"])[0].winner is None
+    assert sent(replace(settings, topic="Other"), body=[])[0].winner is None
+    assert rows(server, query) == ["row"]
 
 
 def test_an_abort_makes_a_late_decision_impossible(server: Server, query: Path) -> None:

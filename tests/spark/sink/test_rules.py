@@ -68,6 +68,15 @@ def test_the_verdict_about_attempt_a_of_batch_3(records: list[ControlRecord], ex
     assert verdict(state_of(*records), 3, "a") is expected
 
 
+def test_the_topics_of_a_query_are_those_of_all_its_decisions() -> None:
+    """A decision of an older version says nothing about topics."""
+    assert state_of().topics(Q) == frozenset()
+    to_a, to_b = (Decision(Q, batch, (Winner("t", 1, (), (name,)),)) for batch, name in enumerate("ab"))
+    assert state_of(to_a, to_b).topics(Q) == {"a", "b"}
+    assert state_of(to_a, Decision(Q, 1, (Winner("t", 0, ()),))).topics(Q) == {"a"}
+    assert state_of(to_a, decided(1, "old")).topics(Q) is None
+
+
 RECORDS = st.one_of(
     st.builds(decided, st.integers(0, 3), st.sampled_from("abc"), st.sampled_from("abc")),
     st.builds(abandoned, st.integers(0, 3), st.sampled_from("abc")),

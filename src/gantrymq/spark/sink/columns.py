@@ -10,6 +10,7 @@ from gantrymq.spark.rows import SPARK_TYPES
 from gantrymq.spark.sink.options import Guarantee, SinkSettings
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 COLUMNS: Final[dict[str, tuple[str, ...]]] = {
@@ -72,6 +73,15 @@ def sink_columns(schema: StructType, settings: SinkSettings) -> SinkColumns:
             "deliveryGuarantee=at_least_once"
         )
     return SinkColumns(**{name: position for position, name in enumerate(names)})
+
+
+def topics_of(batch: pa.RecordBatch, columns: SinkColumns, default: str | None) -> frozenset[str]:
+    """The topics of the rows. ``default``: of a row without one."""
+    if columns.topic is None:
+        named: list[str | None] = [None] if len(batch) else []
+    else:
+        named = batch.column(columns.topic).unique().to_pylist()
+    return frozenset([topic for one in named if (topic := one or default) is not None])
 
 
 def _unknown(name: str) -> str:

@@ -24,7 +24,7 @@ from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.spark.sink.at_least_once import InFlight, new_attempt
 from gantrymq.spark.sink.chunks import Chunk, Limits, chunks
-from gantrymq.spark.sink.columns import SinkColumns
+from gantrymq.spark.sink.columns import SinkColumns, topics_of
 from gantrymq.spark.sink.encoding import Encoder
 from gantrymq.spark.sink.ids import Attempt, BatchId
 from gantrymq.spark.sink.ledger import check_known
@@ -32,7 +32,7 @@ from gantrymq.spark.sink.options import SinkSettings
 from gantrymq.spark.sink.places import ROWS_IN_PIECE, Piece, Stored, ends_of, stored_of
 from gantrymq.spark.sink.processes import SinkProcess, sink_process, task_process
 from gantrymq.spark.sink.requests import TaskProducer, end_halves
-from gantrymq.spark.sink.rules import Abandoned, Decision, Ended, Pieces, Winner
+from gantrymq.spark.sink.rules import MOST_TOPICS, Abandoned, Decision, Ended, Pieces, Winner
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,14 +78,38 @@ def is_decided(settings: SinkSettings, of: BatchId) -> bool:
     return last >= of.batch
 
 
+def refuse_other_topics(
+    settings: SinkSettings, of: BatchId, topics: frozenset[str], known: frozenset[str] | None
+) -> None:
+    """Raise ConfigError for rows of a decided batch that go where the query has never written: nobody has sent them.
+
+    ``known``: the topics to which the query has written; None: they are not known.
+    """
+    others = sorted(topics - known) if known is not None else []
+    if not others:
+        return
+    there = f"only to {', '.join(sorted(known or ()))}" if known else "without any row"
+    if settings.write_id is not None:
+        raise ConfigError(
+            f"the write {settings.write_id} was made before, {there}, so its rows for {others[0]} would be in no "
+            "topic. Give the write another writeId"
+        )
+    raise ConfigError(
+        f"batch {of.batch} of this query was written before, {there}, so its rows for {others[0]} would be in no "
+        "topic. The checkpoint is that of a query which writes elsewhere, or a copy of it. Give a new checkpoint; or, "
+        "to go on from the offsets of this one, another producerGroup, and once the option controlTopicLost=accept"
+    )
+
+
 def send_halves(
     settings: SinkSettings, columns: SinkColumns, of: BatchId, partition: int, batches: Iterator[pa.RecordBatch]
 ) -> Winner | None:
     """Send the rows of a task as half messages. None: the batch is decided, and nothing was sent."""
     process = task_process(settings, of)
     if is_decided(settings, of):
-        for _ in batches:
-            pass  # Spark wants its rows to be read
+        known = process.ledger.refresh().topics(of.query)
+        for batch in batches:  # Spark wants its rows to be read, also without this check
+            refuse_other_topics(settings, of, topics_of(batch, columns, settings.topic), known)
         return None
     attempt = new_attempt(of)
     task = _TaskHalves(process, settings, attempt)
@@ -115,6 +139,7 @@ class _TaskHalves:
         self._stored: list[Stored] = []
         self._stored_rows = self._rows = 0
         self._pieces: list[Pieces] = []
+        self._topics: set[str] = set()
 
     def send(self, chunk: Chunk) -> None:
         for answered in self._flight.before(chunk):
@@ -124,6 +149,7 @@ class _TaskHalves:
 
     def _take(self, chunk: Chunk, answer: tuple[str, bytes]) -> None:
         self._stored.append(stored_of(chunk.topic, answer[0], chunk.rows, answer[1]))
+        self._topics.add(chunk.topic)
         self._stored_rows += len(chunk.rows)
         self._rows += len(chunk.rows)
         if self._stored_rows >= ROWS_IN_PIECE:
@@ -140,7 +166,8 @@ class _TaskHalves:
             self._take(*answered)
         if self._stored:
             self._write()
-        return Winner(self._attempt.token, self._rows, tuple(self._pieces))
+        topics = tuple(sorted(self._topics)) if len(self._topics) <= MOST_TOPICS else ()
+        return Winner(self._attempt.token, self._rows, tuple(self._pieces), topics)
 
     def give_up(self) -> None:
         """The task fails: roll back what was not written down yet. For the rest there is the check-back."""

@@ -26,11 +26,14 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from gantrymq.spark.sink.ids import Attempt, BatchId
+
+MOST_TOPICS: Final = 100
+"""So many topics of a task are kept in a decision."""
 
 
 class Pieces(msgspec.Struct, frozen=True):
@@ -47,6 +50,8 @@ class Winner(msgspec.Struct, frozen=True):
     token: str
     rows: int
     pieces: tuple[Pieces, ...]
+    topics: tuple[str, ...] = ()
+    """Of its rows; none of them if they are not known, or more than ``MOST_TOPICS``."""
 
 
 class Decision(msgspec.Struct, frozen=True, tag="decision"):
@@ -103,8 +108,18 @@ class _Query:
     decided: Decision | None = None
     ended: bool = False
     """Of the decided batch."""
+    topics: set[str] = field(default_factory=set)
+    """To which decided batches have written."""
+    topics_known: bool = True
+    """Whether these are all of them."""
     abandoned: dict[int, set[str]] = field(default_factory=dict)
     """Tokens by batch, for the batches after the decided one."""
+
+    def decide(self, decision: Decision) -> None:
+        self.decided, self.ended = decision, False
+        self.abandoned = {batch: kept for batch, kept in self.abandoned.items() if batch > decision.batch}
+        self.topics.update(*[winner.topics for winner in decision.winners])
+        self.topics_known = self.topics_known and all(winner.topics or not winner.rows for winner in decision.winners)
 
     @property
     def last_batch(self) -> int:
@@ -129,8 +144,7 @@ class ControlState:
         if isinstance(record, Abandoned):
             query.abandoned[record.batch] = abandoned | {record.token}
         elif abandoned.isdisjoint(record.tokens):
-            query.decided, query.ended = record, False
-            query.abandoned = {batch: kept for batch, kept in query.abandoned.items() if batch > record.batch}
+            query.decide(record)
 
     def knows(self, query: str) -> bool:
         """Whether there is any record of the query."""
@@ -146,6 +160,11 @@ class ControlState:
         """The last decided batch; -1: none is decided."""
         found = self._queries.get(query)
         return -1 if found is None else found.last_batch
+
+    def topics(self, query: str) -> frozenset[str] | None:
+        """The topics to which the query has written; None: they are not known."""
+        found = self._queries.get(query, _NOTHING)
+        return frozenset(found.topics) if found.topics_known else None
 
     def unfinished(self) -> list[Decision]:
         """The decided batches of which some half messages may not be committed yet."""
