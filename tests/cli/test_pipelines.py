@@ -93,6 +93,7 @@ def test_a_job_file_is_checked_without_spark(tmp_path: Path) -> None:
         (["--from", "yesterday", "--to", "5"], "--from yesterday is not a time"),
         (["--from", "2026-01-02", "--to", "2026-01-01"], "is not before"),
         (["--from", "1", "--to", "2", "--slice", "0s"], "--slice must be longer"),
+        (["--from", "1", "--to", "2999-01-01"], "(--to) must be a minute ago"),
     ],
 )
 def test_a_time_range_that_is_none(tmp_path: Path, times: list[str], message: str) -> None:

@@ -41,6 +41,12 @@ def test_a_queue_that_is_not_there(broker: FakeBroker) -> None:
         planner(broker).resolve({MessageQueue("orders", "b", 9): 1}, "starting")
 
 
+def test_a_start_beyond_the_end(broker: FakeBroker) -> None:
+    with pytest.raises(ConfigError, match=r"startingOffsets .* orders/b/0 ends at 10, and not at 11; choose an offset"):
+        planner(broker).resolve({Q0: 11}, "starting")
+    assert planner(broker).resolve({Q0: 10, Q1: -1}, "starting") == {Q0: 10, Q1: 20}
+
+
 def test_an_unknown_topic_is_waited_for_a_short_time(broker: FakeBroker) -> None:
     clock = SteppedClock()
     with pytest.raises(RouteNotFound, match="mistyped"):

@@ -87,6 +87,7 @@ def backfill_job(
 ) -> None:
     """Process the messages of a time range once more. Rows whose key is in a target already are not added."""
     need_spark()
+    from gantrymq.runtime.clock import SystemClock
     from gantrymq.spark.pipelines import running
     from gantrymq.spark.pipelines.job import duration_ms
 
@@ -97,6 +98,7 @@ def backfill_job(
             raise ConfigError(f"--from {begin} is not before --to {end}")
         if slice_ms == 0:
             raise ConfigError("--slice must be longer than nothing")
+        running.check_over(end_ms, SystemClock().wall_ms())
     run_with_status(lambda listener: running.run_backfill(job, begin_ms, end_ms, slice_ms, listener, progress))
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from gantrymq.errors import ConfigError, GantryError
+from gantrymq.message.queues import MessageQueue
+from gantrymq.spark.offsets import Positions
 from gantrymq.spark.one_sentence import one_sentence
 from gantrymq.spark.options import Edge, Settings
 from gantrymq.spark.partitions import QueueRange, ranges_of
@@ -16,6 +20,11 @@ from gantrymq.spark.tasks import as_partitions, new_planner, read_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger("gantrymq.spark")
+
+MOST_NAMED: Final = 5
+"""So many queues are named in an error."""
 
 
 class BatchReader(DataSourceReader):
@@ -33,7 +42,20 @@ class BatchReader(DataSourceReader):
     def _ranges(self, planner: Planner) -> list[QueueRange]:
         begin = planner.resolve(self._settings.starting or Edge.EARLIEST, "starting")
         end = planner.resolve(self._settings.ending, "ending")
+        reversed_ = [queue for queue in end if begin[queue] > end[queue]]
+        if reversed_:
+            self._refuse(reversed_, begin, end)
         return ranges_of(begin, end)
+
+    def _refuse(self, queues: list[MessageQueue], begin: Positions, end: Positions) -> None:
+        """Of queues that begin behind their end. Raises GantryError, unless messages are gone and may be."""
+        places = ", ".join(f"{queue} from {begin[queue]} to {end[queue]}" for queue in sorted(queues)[:MOST_NAMED])
+        if self._settings.starting not in (None, Edge.EARLIEST):
+            raise ConfigError(f"the query ends before it starts: {places}; correct its starting or its ending option")
+        text = f"all messages before the end of the query were deleted: {places}"
+        if self._settings.fail_on_data_loss:
+            raise GantryError(f"{text}. With the option failOnDataLoss=false the query leaves these queues out")
+        log.error("%s", text)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(self._settings, self._columns, partition)

@@ -99,6 +99,12 @@ class Settings:
         """These settings, or ConfigError when an option only makes sense for a stream."""
         if self.starting is Edge.LATEST:
             raise ConfigError("startingOffsets=latest would read nothing in a batch; allowed are earliest and JSON")
+        if isinstance(self.starting, Instant) and isinstance(self.ending, Instant):
+            begin, end = self.starting.timestamp_ms, self.ending.timestamp_ms
+            if begin > end:
+                raise ConfigError(
+                    f"the time of startingTimestamp ({begin}) is after that of endingTimestamp ({end}); exchange them"
+                )
         return self._without(Query.STREAM, "is for spark.readStream; leave it out of a batch")
 
     def _without(self, query: Query, advice: str) -> Settings:

@@ -183,12 +183,23 @@ class Planner:
             others = [queue for queue in queues if queue not in named]
             rest = self.edge(Edge.EARLIEST if default == EARLIEST else Edge.LATEST, others)
             return {**rest, **self._at_times(named, option)}
+        if side == "starting":
+            self._refuse_beyond_end(bound, option)
         wanted = {queue: bound.get(queue, default) for queue in queues}
         edges = {
             **self.edge(Edge.EARLIEST, [queue for queue in queues if wanted[queue] == EARLIEST]),
             **self.edge(Edge.LATEST, [queue for queue in queues if wanted[queue] == LATEST]),
         }
         return {queue: edges.get(queue, offset) for queue, offset in wanted.items()}
+
+    def _refuse_beyond_end(self, wanted: Positions, option: str) -> None:
+        ends = self.edge(Edge.LATEST, list(wanted))
+        beyond = [f"{queue} ends at {ends[queue]}, and not at {at}" for queue, at in wanted.items() if at > ends[queue]]
+        if beyond:
+            raise ConfigError(
+                f"option {option} names a place that no message has: {beyond[0]}; choose an offset up to the end, or "
+                "-1 for the end"
+            )
 
     def _at_times(self, times: Positions, option: str) -> Positions:
         """The first message of each queue that was stored at its time or later."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gantrymq.errors import GantryError
+from gantrymq.errors import ConfigError, GantryError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.spark.offsets import Positions, StreamOffset, covers
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
+SETTLED_MS = 60_000
+"""So long after its end a time range counts as over: the clocks of brokers may be behind that of this machine."""
 LOOK_EVERY_S = 0.2
 """How often the main thread checks the query, and whether the stop file exists."""
 
@@ -69,14 +72,27 @@ def run_backfill(
 ) -> dict[str, int]:
     """Process the messages that were stored from one time (ms since 1970) to another, in slices of that length.
 
-    Rows whose key is in a target already are not added again. Returns the number of rows of each target.
+    Rows whose key is in a target already are not added again. Returns the number of rows of each target. Raises
+    ConfigError for a range that is not over.
     """
+    check_over(to_ms, SystemClock().wall_ms())
     return _in_session(
         job,
         listener,
         progress_file,
         lambda spark, progress: process_range(spark, job, from_ms, to_ms, slice_ms, progress),
     )
+
+
+def check_over(to_ms: int, now_ms: int) -> None:
+    """Raise ConfigError while messages may still be stored before ``to_ms``: a slice that is processed is complete, and
+    what came into it later would be left out for ever."""
+    if to_ms > now_ms - SETTLED_MS:
+        until = datetime.fromtimestamp((now_ms - SETTLED_MS) / 1000, UTC).isoformat(timespec="seconds")
+        raise ConfigError(
+            f"the end of the time range (--to) must be a minute ago: messages that are stored before it would be left "
+            f"out. Give a time up to {until}; what comes later is for `gantry pipeline run`, or another backfill"
+        )
 
 
 def check(job: Job) -> dict[str, Columns]:
