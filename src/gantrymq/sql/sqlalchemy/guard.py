@@ -221,6 +221,7 @@ def _commit(do_commit: Callable[[Any], None], connection: PoolProxiedConnection)
         # connection of the pool.
         with suppress(Exception):  # the connection was lost
             connection.rollback()
+        connection.invalidate()  # what ended the transaction may have left LOCK TABLES or a USE behind
         raise
     do_commit(connection)
 
@@ -237,3 +238,5 @@ def _roll_back(do_rollback: Callable[[Any], None], connection: PoolProxiedConnec
     if guard is not None:
         guard.look_at_rollback(connection)  # ``end`` says it
     do_rollback(connection)
+    if guard is not None and guard.committed_inside:
+        connection.invalidate()  # see _commit
