@@ -80,11 +80,12 @@ def archive(
     """Write all messages of topics to Parquet, by topic and day, each message once. Ends with Ctrl-C."""
     need_spark()
     from gantrymq.spark.pipelines import running
+    from gantrymq.spark.pipelines.addresses import directory_of
     from gantrymq.spark.pipelines.archive import archive_job
 
     with errors_shown(USAGE):
         run = run_of(master, python, conf)
-    out, checkpoint = os.path.abspath(out), os.path.abspath(checkpoint)
+        out, checkpoint = directory_of(out, "--out"), directory_of(checkpoint, "--checkpoint")
     job = archive_job(name_servers, topic, out, checkpoint, run)
     run_with_status(lambda listener: running.run(job, running.Ending(until_end=until_end), listener, progress))
 
@@ -109,6 +110,7 @@ def replay(
     """Send archived messages to a topic, each exactly once. Run it again after an interrupt to continue."""
     need_spark()
     from gantrymq.cli.pipeline_check import check_name_servers
+    from gantrymq.spark.pipelines.addresses import directory_of
     from gantrymq.spark.pipelines.job_session import session
     from gantrymq.spark.pipelines.replay import ReplayJob
     from gantrymq.spark.pipelines.replay import replay as send_again
@@ -116,16 +118,8 @@ def replay(
     with errors_shown(USAGE):
         run = run_of(master, python, conf)
         begin_ms, end_ms = time_ms(begin, "--from") if begin else 0, time_ms(end, "--to") if end else None
-    job = ReplayJob(
-        os.path.abspath(archive),
-        name_servers,
-        to_topic,
-        os.path.abspath(checkpoint),
-        topic,
-        begin_ms,
-        end_ms,
-        guarantee,
-    )
+        archive, checkpoint = directory_of(archive, "--archive"), directory_of(checkpoint, "--checkpoint")
+    job = ReplayJob(archive, name_servers, to_topic, checkpoint, topic, begin_ms, end_ms, guarantee)
     with errors_shown(FAILURE):
         check_name_servers(name_servers)
     with console.status("starting Spark ...") as status:

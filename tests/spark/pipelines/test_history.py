@@ -161,9 +161,12 @@ def test_the_picture() -> None:
 def test_dead_letters_in_a_topic(spark: Any, server: Server) -> None:
     """Each names its place and the reason. A message needs a body, so an empty one becomes a blank."""
     from gantrymq.spark.pipelines.job import DEAD_LETTER_SCHEMA, TopicTarget
+    from gantrymq.spark.pipelines.projections import dead_letter_columns
     from gantrymq.spark.pipelines.targets.writer import open_writer
 
-    writer = open_writer(TopicTarget(topic="Rejected"), "dead_letters", DEAD_LETTER_SCHEMA, options(server), OsDisk())
+    writer = open_writer(
+        TopicTarget(topic="Rejected"), "dead_letters", dead_letter_columns(), options(server), OsDisk()
+    )
     letters = [("T", "broker-a", 0, offset, body, "no order") for offset, body in enumerate((b"junk", b""))]
     try:
         assert writer.add("q", 0, spark.createDataFrame(letters, DEAD_LETTER_SCHEMA).toArrow()) == 2

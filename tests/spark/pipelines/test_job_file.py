@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark.pipelines.job import IcebergTarget, Job, ParquetTarget, PostgresqlTarget, TopicTarget
+from gantrymq.spark.pipelines.addresses import directory_of
+from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, Job, ParquetTarget, PostgresqlTarget, TopicTarget
 from gantrymq.spark.pipelines.job_file import read_job
 from gantrymq.spark.pipelines.order_paid import FILE
 
@@ -124,6 +125,15 @@ path = "delta"
     assert job.targets["delta"].sql == "SELECT * FROM events"
 
 
+def test_an_address_is_no_directory_beside_the_job(tmp_path: Path) -> None:
+    text = GOOD + "\n[targets.lake]\ntype = 'delta'\npath = 's3://bucket/clicks'\n"
+    lake = read_job(written(tmp_path, text)).targets["lake"]
+    assert isinstance(lake, DeltaTarget) and lake.path == "s3://bucket/clicks"
+    assert directory_of("a", "--out") == f"{Path.cwd()}/a"
+    with pytest.raises(ConfigError, match="--out: abfss://localhost/x is an address, and here a path is needed"):
+        directory_of("abfss://localhost/x", "--out")
+
+
 def test_changes_of_the_command_line(tmp_path: Path) -> None:
     job = read_job(written(tmp_path, GOOD), ["source.subscribe=taps", "run.max_rows=5", "run.spark.spark.x.y=01"])
     assert (job.source["subscribe"], job.run.max_rows, job.run.spark) == ("taps", 5, {"spark.x.y": "01"})
@@ -158,6 +168,11 @@ def test_the_name_servers_of_the_environment(tmp_path: Path) -> None:
         ('type = "parquet"', 'type = "csv"', "line 17: targets.pages.type: invalid value 'csv'"),
         ("SELECT id, page FROM events", " ", "line 19: targets.pages.sql: write a query"),
         ("[dead_letters]", "[targets.x]\ntype='parquet'\npath='pages'\n[dead_letters]", "writes to the same place"),
+        ('type = "topic"\ntopic = "clicks-rejected"', "type='delta'\npath='./pages'", "dead_letters: targets.pages"),
+        ('checkpoint = "state"', 'checkpoint = "hdfs://localhost/x"', "line 2: checkpoint: hdfs://localhost/x is an"),
+        ('path = "pages"', 'path = "s3://b/x"', "targets.pages.path: s3://b/x is an address, and here a path"),
+        ('path = "pages"', 'path = "dbfs:/b/x"', "use the type delta or iceberg"),
+        ('type = "topic"\ntopic = "clicks-rejected"', "type='delta'\npath='ftp://localhost/x'", "localhost/x is not"),
         ('[dead_letters]\ntype = "topic"\ntopic = "clicks-rejected"', "", "dead_letters: this table is missing"),
     ],
 )  # fmt: skip

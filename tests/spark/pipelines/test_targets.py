@@ -10,9 +10,13 @@ import pyarrow as pa
 import pytest
 
 from gantrymq.errors import ConfigError, StoreLocked
+from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
+from gantrymq.runtime.rng import SystemRng
+from gantrymq.spark.patience import Patience
 from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, ParquetTarget, PostgresqlTarget
 from gantrymq.spark.pipelines.known_rows import without
+from gantrymq.spark.pipelines.projections import Columns
 from gantrymq.spark.pipelines.targets.parquet import DIRECTORIES_KEPT
 from gantrymq.spark.pipelines.targets.writer import Writer, open_writer
 from tests.sql.databases import Place, database_server, postgresql
@@ -27,7 +31,12 @@ def rows(*ids: str, amount: int = 1) -> pa.Table:
 
 
 def opened(target: Any) -> Writer:
-    return open_writer(target, "t", SCHEMA, {}, OsDisk())
+    return open_writer(target, "t", Columns(("id", "amount"), SCHEMA, rows().schema), {}, OsDisk())
+
+
+def known(writer: Writer, query: str, *ids: str) -> list[str]:
+    found = writer.known(query, rows(*ids).select(["id"]))
+    return [] if found is None else sorted(found["id"].to_pylist())
 
 
 def parquet(where: Path) -> Any:
@@ -49,7 +58,7 @@ def iceberg(where: Path) -> Any:
 def test_a_table_has_each_batch_once(kind: Callable[[Path], Any], tmp_path: Path) -> None:
     target = kind(tmp_path)
     writer = opened(target)
-    assert (writer.rows(), writer.keys_of_others("q", ["id"])) == (0, None)
+    assert (writer.rows(), writer.others("q")) == (0, {})
     assert writer.add("q", 0, rows("a", "b")) == 2
     assert writer.add("q", 1, rows()) == 0
     writer.close()
@@ -58,8 +67,9 @@ def test_a_table_has_each_batch_once(kind: Callable[[Path], Any], tmp_path: Path
     assert writer.add("q", 0, rows("a", "b")) == 0
     assert writer.add("q", 2, rows("c")) == 1
     assert writer.rows() == 3
-    others = writer.keys_of_others("p", ["id"])
-    assert others is not None and sorted(others["id"].to_pylist()) == ["a", "b", "c"]
+    assert (writer.others("q"), writer.others("p")) == ({}, {"q": 2})
+    assert known(writer, "p", "a", "x", "c") == ["a", "c"]
+    assert known(writer, "p", "d", "x") == []
     writer.finish()
     assert writer.rows() == 3
     writer.close()
@@ -100,7 +110,7 @@ def test_rows_that_another_query_has_put_into_their_directory_are_known_by_the_k
     assert writer.add("q", 1, rows("a")) == 1, "one query is not compared with itself"
     writer.close()
     writer = opened(target)
-    assert writer.keys_of_others("p", ["id"]) is None, "nothing is left to do for the caller"
+    assert writer.others("p") == {} and known(writer, "p", "a") == [], "nothing is left to do for the caller"
     assert writer.add("p", 0, pa.concat_tables([rows("c", "b", "a"), rows("b", amount=2), rows("d", amount=3)])) == 3
     assert writer.add("p", 0, pa.concat_tables([rows("c", "b", "a"), rows("b", amount=2), rows("d", amount=3)])) == 0
     many = pa.concat_tables([rows("x", amount=amount) for amount in range(10, 10 + 3 * DIRECTORIES_KEPT)])
@@ -115,8 +125,8 @@ def test_a_key_of_events_may_be_a_column_of_the_directories(tmp_path: Path) -> N
     none = pa.table({"id": ["d"], "amount": pa.nulls(1, pa.int64())})
     assert writer.add("q", 0, pa.concat_tables([rows("a", "b"), rows("c", amount=2), none])) == 4
     for columns in (["amount"], ["amount", "id"]):
-        others = writer.keys_of_others("p", columns)
-        assert others is not None and others.column_names == columns and others.num_rows == 4
+        others = writer.known("p", rows("a", "e").select(columns))
+        assert others is not None and others.column_names == columns
         assert sorted(without(rows("a", "e"), others, columns)["id"].to_pylist()) == ["e"] * ("id" in columns)
         assert without(rows("a", amount=3), others, columns).num_rows == 1
     writer.close()
@@ -142,6 +152,25 @@ def test_rows_of_postgresql_are_updated_by_their_key(postgresql: Place) -> None:
     assert writer.rows() == 2
     writer.close()
     assert postgresql.execute("SELECT id, amount, note FROM orders ORDER BY id") == [("a", 5, "new"), ("b", 7, "new")]
+
+
+def test_a_connection_that_postgresql_has_ended_is_opened_again(postgresql: Place) -> None:
+    """Before each kind of question. The caller repeats its batch."""
+    postgresql.execute("CREATE TABLE orders (id text PRIMARY KEY, amount bigint)")
+    writer = opened(PostgresqlTarget(dsn=postgresql.dsn, table="orders", key=("id",)))
+    others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    patience = Patience(5_000, SystemClock(), SystemRng())
+    questions: tuple[tuple[Callable[[], object], object], ...] = (
+        (lambda: writer.has("q", 0), False),
+        (lambda: writer.add("q", 0, rows("a", "b")), 2),
+        (lambda: writer.others("p"), {"q": 0}),
+        (lambda: known(writer, "p", "a", "x"), ["a"]),
+        (writer.rows, 2),
+    )
+    for ask, expected in questions:
+        assert postgresql.execute(f"SELECT pg_terminate_backend(pid) {others}") == [(True,)]
+        assert patience.call("asking", ask) == expected
+    writer.close()
 
 
 def test_a_batch_that_postgresql_refuses_leaves_nothing(postgresql: Place) -> None:

@@ -7,7 +7,7 @@ It also makes a stop harmless: a repeat that arrives just after a pause of a wee
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+FILE: Final = "job_clock.json"
 
 
 class JobClock(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,8 +47,8 @@ def resume(checkpoint: str, now_ms: int, disk: Disk) -> JobClock:
 
     Raises StoreFormatUnknown for a checkpoint that cannot be read.
     """
-    path = f"{checkpoint}/job_clock.json"
-    last = _decoded(read_whole(disk, path), JobClock, path) if disk.exists(path) else JobClock(resumed_ms=0)
+    path = f"{checkpoint}/{FILE}"
+    last = last_clock(checkpoint, disk)
     batches = [name for name in disk.list(f"{checkpoint}/offsets") if name.isdigit()]
     resumed = now_ms
     if batches:
@@ -56,6 +57,12 @@ def resume(checkpoint: str, now_ms: int, disk: Disk) -> JobClock:
     disk.make_dirs(checkpoint)
     write_durably(disk, path, msgspec.json.encode(clock))
     return clock
+
+
+def last_clock(checkpoint: str, disk: Disk) -> JobClock:
+    """The clock that the last run has written, which is that of this run once ``resume`` was called."""
+    path = f"{checkpoint}/{FILE}"
+    return _decoded(read_whole(disk, path), JobClock, path) if disk.exists(path) else JobClock(resumed_ms=0)
 
 
 class _Facts(msgspec.Struct, rename="camel"):

@@ -15,6 +15,7 @@ import msgspec
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk, read_whole
 from gantrymq.spark.option_table import BY_NAME
+from gantrymq.spark.pipelines.addresses import absolute
 from gantrymq.spark.pipelines.job import Job
 from gantrymq.spark.pipelines.job_rules import JobInvalid, Problem, job_of, problems_of
 
@@ -62,20 +63,20 @@ def read_job(path: str, changes: Sequence[str] = (), environment: Mapping[str, s
 def in_directory(job: Job, directory: str) -> Job:
     """The job with absolute paths: relative ones begin at ``directory``."""
 
-    def absolute(section: Any) -> Any:
+    def in_place(section: Any) -> Any:
         if section is None or getattr(section, "path", None) is None:
             return section
-        return msgspec.structs.replace(section, path=os.path.join(directory, section.path))
+        return msgspec.structs.replace(section, path=absolute(section.path, directory))
 
     body = job.body
     if body.schema_file is not None:
-        body = msgspec.structs.replace(body, schema_file=os.path.join(directory, body.schema_file))
+        body = msgspec.structs.replace(body, schema_file=absolute(body.schema_file, directory))
     return msgspec.structs.replace(
         job,
-        checkpoint=os.path.join(directory, job.checkpoint),
+        checkpoint=absolute(job.checkpoint, directory),
         body=body,
-        targets={name: absolute(target) for name, target in job.targets.items()},
-        dead_letters=absolute(job.dead_letters),
+        targets={name: in_place(target) for name, target in job.targets.items()},
+        dead_letters=in_place(job.dead_letters),
     )
 
 

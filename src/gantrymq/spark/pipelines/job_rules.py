@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import msgspec
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.options import parse_options
+from gantrymq.spark.pipelines.addresses import scheme_of, wrong_places
 from gantrymq.spark.pipelines.job import (
     Body,
     Events,
@@ -121,6 +123,8 @@ def problems_of(job: Job) -> Iterator[Problem]:
         if not name.startswith("spark."):
             yield Problem(f"run.spark.{name}", "a setting of Spark begins with 'spark.'")
     yield from _targets(job)
+    for key, text in wrong_places(job):
+        yield Problem(key, text)
     every_message_counts = job.body.format == "none" and job.events.valid is None
     if job.dead_letters is None and not every_message_counts:
         yield Problem(
@@ -174,10 +178,20 @@ def _targets(job: Job) -> Iterator[Problem]:
                 yield Problem(f"{key}.table", f"{target.table!r} is not a table name; write table or schema.table")
         if isinstance(target, ParquetTarget) and target.key and set(target.key) <= set(target.partition_by):
             yield Problem(f"{key}.key", "it names a row within its directory: add a column that is not in partition_by")
-        place = getattr(target, "path", None) or f"{type(target).__name__} {getattr(target, 'table', '')}"
+        place = _place(target)
         if place in used:
             yield Problem(key, f"targets.{used[place]} writes to the same place; one of them must go elsewhere")
         used[place] = name
+    if job.dead_letters is not None and _place(job.dead_letters) in used:
+        same = used[_place(job.dead_letters)]
+        yield Problem("dead_letters", f"targets.{same} writes to the same place; one of them must go elsewhere")
+
+
+def _place(target: Target) -> str:
+    path = getattr(target, "path", None)
+    if path is None:
+        return f"{type(target).__name__} {getattr(target, 'table', '')}"
+    return path.rstrip("/") if scheme_of(path) else os.path.normpath(path)
 
 
 def _problem(key: str, text: str, kind: Any) -> Problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,3 +24,27 @@ def without(rows: pa.Table, known: pa.Table, key: Sequence[str]) -> pa.Table:
     same = known.select(names).cast(keys.schema)
     numbered = keys.append_column("_row", pa.array(range(len(rows)), pa.int64()))
     return rows.take(numbered.join(same, keys=names, join_type="left anti")["_row"].sort())
+
+
+def distinct(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The keys of rows, each once."""
+    return rows.select(list(key)).group_by(list(key)).aggregate([])
+
+
+def filter_of(keys: pa.Table, types: pa.Schema) -> Any:
+    """A filter for the rows of a table that may have one of these keys. The ends of each column come first, so files
+    whose statistics exclude them are not read. ``types``: of the table. None: no column can be compared."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found: Any = None
+    for name in keys.column_names:
+        kind = types.field(name).type
+        if pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
+            continue
+        values = keys[name].cast(kind).combine_chunks()
+        ends = pc.min_max(values)
+        field = pc.field(name)
+        part = (field >= ends["min"]) & (field <= ends["max"]) & field.isin(values)
+        found = part if found is None else found & part
+    return found

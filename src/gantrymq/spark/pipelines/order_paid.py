@@ -11,7 +11,6 @@ and wherever this job is killed.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ import msgspec
 from gantrymq.errors import GantryError
 from gantrymq.runtime.disk import Disk
 from gantrymq.spark.pipelines import running
+from gantrymq.spark.pipelines.addresses import directory_of
 from gantrymq.spark.pipelines.job import Job, Run
 from gantrymq.spark.pipelines.job_file import read_job
 from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
@@ -68,7 +68,7 @@ class OrderPaidJob:
     @property
     def job(self) -> Job:
         """The job of ``order_paid.toml`` with these settings."""
-        where, checkpoint = os.path.abspath(self.out), os.path.abspath(self.checkpoint)
+        where, checkpoint = directory_of(self.out, "--out"), directory_of(self.checkpoint, "--checkpoint")
         changes = [
             f"source.nameServers={self.name_servers}", f"source.subscribe={self.topic}",
             f"source.startingOffsets={self.starting}", f"source.readTimeout={self.read_timeout}",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gantrymq.errors import ConfigError
+from gantrymq.spark.pipelines.addresses import directory_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +45,7 @@ def read(place: str, table: str, columns: OrderColumns, paid_status: str) -> tup
     read-only. Raises ConfigError, which says what is wrong."""
     if place.startswith(("postgresql://", "postgres://")):
         return _from_postgresql(place, table, columns, paid_status)
+    place = directory_of(place, "--orders-db")
     if not os.path.exists(place):
         raise ConfigError(
             f"there is no order database {place}; give a SQLite file, postgresql://..., or a Parquet file or directory"

@@ -24,9 +24,17 @@ class Columns:
 
     names: tuple[str, ...]
     ddl: str
+    arrow: pa.Schema
+    """As the rows of a batch come; it makes a table before the first row."""
 
 
-DEAD_LETTER_COLUMNS = Columns((*MESSAGE_COLUMNS, "reason"), DEAD_LETTER_SCHEMA)
+def dead_letter_columns() -> Columns:
+    """The columns of the dead letters of every job."""
+    import pyarrow as pa
+
+    kinds = (pa.string(), pa.string(), pa.int32(), pa.int64(), pa.binary(), pa.string())
+    names = (*MESSAGE_COLUMNS, "reason")
+    return Columns(names, DEAD_LETTER_SCHEMA, pa.schema(list(zip(names, kinds, strict=True))))
 
 
 def columns_of(spark: SparkSession, job: Job, events: DataFrame) -> dict[str, Columns]:
@@ -35,6 +43,7 @@ def columns_of(spark: SparkSession, job: Job, events: DataFrame) -> dict[str, Co
     Raises JobInvalid for projections that Spark cannot make, with Spark's explanation.
     """
     from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_schema
 
     empty = spark.createDataFrame([], view_of(events).schema)
     empty.createOrReplaceTempView(VIEW)
@@ -57,7 +66,8 @@ def columns_of(spark: SparkSession, job: Job, events: DataFrame) -> dict[str, Co
             if one not in columns
         ]
         ddl = ", ".join(f"{_quoted(field.name)} {field.dataType.simpleString()}" for field in frame.schema.fields)
-        found[name] = Columns(tuple(columns), ddl)
+        # The time zone is that of DataFrame.toArrow.
+        found[name] = Columns(tuple(columns), ddl, to_arrow_schema(frame.schema, timezone="UTC"))
     if problems:
         raise JobInvalid(f"job {job.name}", problems)
     return found

@@ -16,6 +16,7 @@ from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.spark.pipelines.batches import Batches
 from gantrymq.spark.pipelines.checkpoint import query_id
 from gantrymq.spark.pipelines.job import Job
+from gantrymq.spark.pipelines.others import UntilPassed
 from gantrymq.spark.pipelines.progress import Progress
 from gantrymq.spark.pipelines.projections import Columns
 
@@ -38,7 +39,8 @@ class RemoteBatches:
     def __call__(self, batch: DataFrame, number: int) -> None:
         disk, checkpoint = OsDisk(), self.job.checkpoint
         if checkpoint not in _open:
-            _open[checkpoint] = Batches(self.job, self.columns, Progress(None), disk)
+            look = UntilPassed(self.job, disk, SystemClock().wall_ms)
+            _open[checkpoint] = Batches(self.job, self.columns, Progress(None), disk, look)
         _open[checkpoint].write(batch, number, query_id(checkpoint, disk))
 
     def close(self) -> None:
@@ -53,7 +55,7 @@ def reopened(job: Job, columns: Mapping[str, Columns], progress: Progress, disk:
     end = clock.monotonic() + RELEASED_WITHIN_S
     while True:
         try:
-            return Batches(job, columns, progress, disk)
+            return Batches(job, columns, progress, disk, UntilPassed(job, disk, SystemClock().wall_ms))
         except StoreLocked:
             if clock.monotonic() > end:
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,17 +14,19 @@ from gantrymq.errors import ConfigError, GantryError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.spark.offsets import Positions, StreamOffset, covers
-from gantrymq.spark.options import Edge, parse_options
 from gantrymq.spark.pipelines import event_stream
+from gantrymq.spark.pipelines.addresses import wrong_places
 from gantrymq.spark.pipelines.batches import Batches
 from gantrymq.spark.pipelines.checkpoint import has_batches, query_id
-from gantrymq.spark.pipelines.job import Job, ParquetTarget
+from gantrymq.spark.pipelines.job import Job
 from gantrymq.spark.pipelines.job_clock import resume
 from gantrymq.spark.pipelines.job_session import configure, session
+from gantrymq.spark.pipelines.others import Always, UntilPassed
 from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
 from gantrymq.spark.pipelines.projections import Columns, columns_of
 from gantrymq.spark.pipelines.remote_batches import RemoteBatches, reopened
-from gantrymq.spark.pipelines.tables import description_of
+from gantrymq.spark.pipelines.targets.writer import is_there, place_of
+from gantrymq.spark.pipelines.topic_ends import ends_of
 from gantrymq.spark.session import JAVA_CONF
 
 if TYPE_CHECKING:
@@ -105,6 +108,7 @@ def process(
     spark: SparkSession, job: Job, ending: Ending, progress: Progress, disk: Disk | None = None
 ) -> dict[str, int]:
     """Run a job in an existing Spark session."""
+    _refuse_addresses(job)
     disk = disk or OsDisk()
     configure(spark, job)
     disk.make_dirs(job.checkpoint)
@@ -119,17 +123,23 @@ def process(
         lock.release()
 
 
+def _refuse_addresses(job: Job) -> None:
+    """Raise ConfigError for places that ``check`` refuses: a job of a Python program has not met it."""
+    for key, text in wrong_places(job):
+        raise ConfigError(f"{key}: {text}")
+
+
 def _refuse_lost_tables(job: Job, disk: Disk) -> None:
-    """Raise TableLost when the checkpoint goes on behind messages that are in no table. Other kinds of targets are
-    made by their libraries, or by their owner."""
+    """Raise TableLost when the checkpoint goes on behind messages that are in no table. Each run makes the tables that
+    are missing, also for targets that get no rows."""
     if not has_batches(job.checkpoint, disk):
         return
     for name, target in job.targets.items():
-        if isinstance(target, ParquetTarget) and description_of(target.path, disk) is None:
+        if not is_there(target, disk):
             raise TableLost(
                 f"the checkpoint {job.checkpoint} has read messages before, and the table of the target {name} is not "
-                f"in {target.path}. Move it back; or fill a new table with `gantry pipeline backfill` first; or give "
-                "a new checkpoint, to read the topics again from their start"
+                f"in {place_of(target)}. Move it back; or fill a new table with `gantry pipeline backfill` first; or "
+                "give a new checkpoint, to read the topics again from their start"
             )
 
 
@@ -137,7 +147,7 @@ def _here(
     events: DataFrame, job: Job, columns: Mapping[str, Columns], ending: Ending, progress: Progress, disk: Disk
 ) -> dict[str, int]:
     """Spark's driver is this process, and so it writes the batches."""
-    batches = Batches(job, columns, progress, disk)
+    batches = Batches(job, columns, progress, disk, _look(job, disk))
     try:
 
         def write(batch: DataFrame, number: int) -> None:
@@ -149,11 +159,16 @@ def _here(
         batches.close()
 
 
+def _look(job: Job, disk: Disk) -> UntilPassed:
+    return UntilPassed(job, disk, SystemClock().wall_ms)
+
+
 def _through_a_server(
     events: DataFrame, job: Job, columns: Mapping[str, Columns], ending: Ending, progress: Progress, disk: Disk
 ) -> dict[str, int]:
     """A process of the server writes the batches."""
-    Batches(job, columns, progress, disk).close()  # an error of a target is said before the query starts
+    # An error of a target is said before the query starts.
+    Batches(job, columns, progress, disk, _look(job, disk)).close()
     _stream(events, job, ending, RemoteBatches(job, columns), progress, disk)
     batches = reopened(job, columns, progress, disk)
     try:
@@ -171,9 +186,10 @@ def process_range(
     spark: SparkSession, job: Job, from_ms: int, to_ms: int, slice_ms: int, progress: Progress, disk: Disk | None = None
 ) -> dict[str, int]:
     """Process a time range in an existing Spark session. A range that was interrupted continues at its last slice."""
+    _refuse_addresses(job)
     disk = disk or OsDisk()
-    batches = Batches(job, columns_of(spark, job, _events_without_source(spark, job)), progress, disk, stateless=True)
-    query = f"backfill-{from_ms}-{to_ms}-{slice_ms}"
+    batches = Batches(job, columns_of(spark, job, _events_without_source(spark, job)), progress, disk, Always())
+    query = backfill_name(job, from_ms, to_ms, slice_ms)
     progress.say("started", query=query, java=spark.conf.get(JAVA_CONF, None))
     try:
         for number, begin in enumerate(range(from_ms, to_ms, slice_ms)):
@@ -184,6 +200,13 @@ def process_range(
         return batches.rows()
     finally:
         batches.close()
+
+
+def backfill_name(job: Job, from_ms: int, to_ms: int, slice_ms: int) -> str:
+    """Under this name targets know the slices that are complete: those of the same range by a job with the same events.
+    A job that was corrected processes its range anew."""
+    meaning = msgspec.json.encode((job.name, job.source, job.body, job.events), order="deterministic")
+    return f"backfill-{from_ms}-{to_ms}-{slice_ms}-{sha256(meaning).hexdigest()[:12]}"
 
 
 def _in_session(
@@ -239,7 +262,7 @@ def _wait_for_end(query: StreamingQuery, job: Job, ending: Ending, progress: Pro
     target: Positions | None = None
     while query.isActive:
         if target is None and ending.stop_file and disk.exists(ending.stop_file):
-            target = _ends(job)
+            target = ends_of(job)
             progress.say("stopping", target=sum(target.values()))
         reached = reached_by(query)
         _refuse_lost_rows(query)
@@ -260,14 +283,6 @@ def _refuse_lost_rows(query: StreamingQuery) -> None:
             f"batch {last['batchId']} lost {lost} rows, because the clock of this machine went back by more than "
             f"half of events.horizon; correct the clock, and run `gantry pipeline backfill` over the time of the loss"
         )
-
-
-def _ends(job: Job) -> Positions:
-    """The current end offsets of the topics."""
-    from gantrymq.spark.source import new_planner
-
-    planner = new_planner(parse_options(job.source))
-    return planner.edge(Edge.LATEST, planner.queues())
 
 
 def reached_by(query: StreamingQuery) -> Positions:

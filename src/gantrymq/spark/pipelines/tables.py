@@ -13,7 +13,6 @@ newest rows as well. Files that were merged are deleted by the merge after the n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ import msgspec
 
 from gantrymq.errors import StoreFormatUnknown
 from gantrymq.runtime.disk import Disk, Lock, OsDisk, read_whole, write_durably
+from gantrymq.spark.pipelines.addresses import directory_of
 from gantrymq.spark.pipelines.pieces import Piece, live, merged, to_merge
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def read_table(spark: SparkSession, path: str | Path) -> DataFrame:
     Raises StoreFormatUnknown when no pipeline has written a table there.
     """
     disk = OsDisk()
-    path = os.path.abspath(path)  # a server of Spark Connect works in another directory
+    path = directory_of(str(path), "the table")  # absolute: a server of Spark Connect works in another directory
     description = description_of(path, disk)
     if description is None:
         raise StoreFormatUnknown(f"there is no table of a pipeline in {path}; give the directory of one table")

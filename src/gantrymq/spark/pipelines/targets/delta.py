@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.job import DeltaTarget
+from gantrymq.spark.pipelines.known_rows import distinct, filter_of
+from gantrymq.spark.pipelines.others import NOBODY
+from gantrymq.spark.pipelines.targets.delta_log import applications
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,9 +33,15 @@ class DeltaWriter:
         self._path = target.path
         self._batches = 0
 
+    def exists(self) -> bool:
+        return bool(self._delta.DeltaTable.is_deltatable(self._path))
+
+    def make(self, schema: pa.Schema) -> None:
+        """Make the table, unless it is there."""
+        self._delta.DeltaTable.create(self._path, schema=schema, mode="ignore")
+
     def has(self, query: str, batch: int) -> bool:
-        table = self._table()
-        version = table.transaction_version(query) if table else None
+        version = self._table().transaction_version(query)
         return version is not None and version >= batch
 
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
@@ -45,23 +54,29 @@ class DeltaWriter:
             self._delta.DeltaTable(self._path).optimize.compact()
         return len(rows)
 
-    def keys_of_others(self, query: str, columns: Sequence[str]) -> pa.Table | None:
+    def others(self, query: str) -> Mapping[str, int]:
         table = self._table()
-        # Rows do not say which query wrote them. A query that has written here knows its own rows by its state, so
-        # finding them again does no harm.
-        return table.to_pyarrow_table(columns=list(columns)) if table else None
+        found = applications(table)
+        if query not in found and not found and table.file_uris():
+            return {NOBODY: table.version()}
+        return {name: batch for name, batch in found.items() if name != query}
+
+    def known(self, query: str, keys: pa.Table) -> pa.Table | None:
+        # Files that were merged have rows of several queries. A query that has written here knows its own by its state,
+        # so finding those again does no harm while it must look.
+        dataset = self._table().to_pyarrow_dataset()
+        found = dataset.to_table(columns=keys.column_names, filter=filter_of(keys, dataset.schema))
+        return distinct(found, keys.column_names) if len(found) else None
 
     def rows(self) -> int:
-        table = self._table()
-        return int(table.to_pyarrow_dataset().count_rows()) if table else 0
+        return int(self._table().to_pyarrow_dataset().count_rows())
 
     def finish(self) -> None:
-        table = self._table()
-        if table and self._batches:
-            table.optimize.compact()
+        if self._batches:
+            self._table().optimize.compact()
 
     def close(self) -> None:
         """Delta lets several programs write."""
 
     def _table(self) -> Any:
-        return self._delta.DeltaTable(self._path) if self._delta.DeltaTable.is_deltatable(self._path) else None
+        return self._delta.DeltaTable(self._path)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.job import IcebergTarget
+from gantrymq.spark.pipelines.known_rows import distinct, filter_of
+from gantrymq.spark.pipelines.others import NOBODY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,19 +24,29 @@ class IcebergWriter:
     def __init__(self, target: IcebergTarget) -> None:
         try:
             from pyiceberg.catalog import load_catalog
+            from pyiceberg.table.snapshots import Operation
         except ImportError as error:
             raise ConfigError(
                 f"the target iceberg needs the package pyiceberg; run: pip install 'gantrymq[iceberg]' ({error})"
             ) from error
+        self._replace = Operation.REPLACE
+        """Merging of files, which adds no rows."""
         self._name = target.table
-        self._catalog: Any = load_catalog("gantry", **target.catalog)
+        # A connection of an SQL catalog that was lost is opened again, unless the job says otherwise.
+        self._catalog: Any = load_catalog("gantry", **{"pool_pre_ping": "true", **target.catalog})
+
+    def exists(self) -> bool:
+        return bool(self._catalog.table_exists(self._name))
+
+    def make(self, schema: pa.Schema) -> None:
+        """Make the table, unless it is there."""
+        if not self.exists():
+            self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
+            self._catalog.create_table_if_not_exists(self._name, schema)
 
     def has(self, query: str, batch: int) -> bool:
-        table = self._table()
-        if table is None:
-            return False
         # A query commits its batches in order. The newest of its snapshots decides.
-        for snapshot in reversed(table.metadata.snapshots):
+        for snapshot in reversed(self._table().metadata.snapshots):
             facts = snapshot.summary.additional_properties if snapshot.summary else {}
             if facts.get(QUERY) == query:
                 return int(facts[BATCH]) >= batch
@@ -43,17 +55,34 @@ class IcebergWriter:
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
         if not len(rows) or self.has(query, batch):
             return 0
-        table = self._table() or self._create(rows.schema)
-        table.append(rows, snapshot_properties={QUERY: query, BATCH: str(batch)})
+        self._table().append(rows, snapshot_properties={QUERY: query, BATCH: str(batch)})
         return len(rows)
 
-    def keys_of_others(self, query: str, columns: Sequence[str]) -> pa.Table | None:
-        table = self._table()
-        return table.scan(selected_fields=tuple(columns)).to_arrow() if table else None
+    def others(self, query: str) -> Mapping[str, int]:
+        found: dict[str, int] = {}
+        for number, snapshot in enumerate(self._table().metadata.snapshots):
+            summary = snapshot.summary
+            if summary is not None and summary.operation is not self._replace:
+                facts = summary.additional_properties
+                writer = facts.get(QUERY, NOBODY)
+                found[writer] = int(facts.get(BATCH, number))
+        found.pop(query, None)
+        return found
+
+    def known(self, query: str, keys: pa.Table) -> pa.Table | None:
+        # A row does not say which query wrote it. A query that has written here knows its own by its state, so finding
+        # those again does no harm while it must look.
+        import pyarrow as pa
+
+        names = tuple(keys.column_names)
+        reader = self._table().scan(row_filter=_between_ends(keys), selected_fields=names).to_arrow_batch_reader()
+        wanted = filter_of(keys, reader.schema)
+        batches = [batch if wanted is None else batch.filter(wanted) for batch in reader]
+        found = pa.Table.from_batches(batches, reader.schema)
+        return distinct(found, names) if len(found) else None
 
     def rows(self) -> int:
-        table = self._table()
-        return int(table.scan().count()) if table else 0
+        return int(self._table().scan().count())
 
     def finish(self) -> None:
         """Iceberg's small files are merged by its own maintenance."""
@@ -62,8 +91,19 @@ class IcebergWriter:
         """Iceberg lets several programs write."""
 
     def _table(self) -> Any:
-        return self._catalog.load_table(self._name) if self._catalog.table_exists(self._name) else None
+        return self._catalog.load_table(self._name)
 
-    def _create(self, schema: pa.Schema) -> Any:
-        self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
-        return self._catalog.create_table(self._name, schema)
+
+def _between_ends(keys: pa.Table) -> Any:
+    """A filter by the ends of each column that Iceberg's statistics can compare: texts and whole numbers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual
+
+    found: Any = AlwaysTrue()
+    for name in keys.column_names:
+        kind = keys.schema.field(name).type
+        if pa.types.is_string(kind) or pa.types.is_integer(kind):
+            ends = pc.min_max(keys[name]).as_py()
+            found = And(found, GreaterThanOrEqual(name, ends["min"]), LessThanOrEqual(name, ends["max"]))
+    return found

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import Disk
 from gantrymq.spark.pipelines.job import ParquetTarget
-from gantrymq.spark.pipelines.known_rows import without
+from gantrymq.spark.pipelines.known_rows import distinct, filter_of, without
 from gantrymq.spark.pipelines.tables import Table
 
 if TYPE_CHECKING:
@@ -45,10 +45,17 @@ class ParquetWriter:
             self._add(self._at(path), query, batch, part) for path, part in _parts(rows, self._partition_by)
         )  # fmt: skip
 
-    def keys_of_others(self, query: str, columns: Sequence[str]) -> pa.Table | None:
+    def others(self, query: str) -> Mapping[str, int]:
         if self._key:
-            return None  # ``add`` finds them
-        return _one([found for table in self._tables() if (found := self._of_others(table, query, columns))])
+            return {}  # ``add`` finds them
+        pieces = [piece for table in self._tables() for piece in table.pieces() if piece.query != query]
+        return {piece.query: piece.last for piece in sorted(pieces, key=lambda one: one.last)}
+
+    def known(self, query: str, keys: pa.Table) -> pa.Table | None:
+        if self._key:
+            return None
+        names = keys.column_names
+        return _one([found for table in self._tables() if (found := self._of_others(table, query, names, keys))])
 
     def rows(self) -> int:
         return sum(table.rows() for table in self._tables())
@@ -72,8 +79,11 @@ class ParquetWriter:
             rows = rows if known is None else without(rows, known, self._key)
         return table.add(query, batch, rows)
 
-    def _of_others(self, table: Table, query: str, columns: Sequence[str]) -> pa.Table | None:
-        """These columns of what other queries have put into one directory. Columns of ``partition_by`` are text."""
+    def _of_others(
+        self, table: Table, query: str, columns: Sequence[str], keys: pa.Table | None = None
+    ) -> pa.Table | None:
+        """These columns of what other queries have put into one directory. Columns of ``partition_by`` are text.
+        ``keys``: only of rows that may have one of these."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -81,12 +91,13 @@ class ParquetWriter:
         wanted = [name for name in columns if name not in self._partition_by]
         found = []
         for file in table.files(without_query=query):
-            rows = pq.read_table(file, columns=wanted, partitioning=None)
+            only = None if keys is None or not wanted else filter_of(keys.select(wanted), pq.read_schema(file))
+            rows = pq.read_table(file, columns=wanted, partitioning=None, filters=only)
             for name in columns:
                 if name in self._partition_by:
                     value = None if directories[name] == NO_VALUE else unquote(directories[name])
                     rows = rows.append_column(name, pa.array([value] * rows.num_rows, pa.string()))
-            found.append(rows.select(list(columns)))
+            found.append(rows.select(list(columns)) if keys is None else distinct(rows, columns))
         return _one(found)
 
     def _at(self, path: str) -> Table:

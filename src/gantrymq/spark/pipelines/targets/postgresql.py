@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.job import PostgresqlTarget
+from gantrymq.spark.pipelines.targets.postgresql_connection import PostgresqlConnection
 from gantrymq.sql.rules.creation import created
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ class PostgresqlWriter:
             raise ConfigError(
                 f"the target postgresql needs the package psycopg; run: pip install 'gantrymq[postgresql]' ({error})"
             ) from error
-        self._errors: Any = psycopg.Error
         self._target = target
-        self._name = name
+        self._target_id = f"{name}: {target.table}"
+        """A target that writes to another table is another one, also in a job that has a copy of the checkpoint."""
+        self._connected = PostgresqlConnection.to(target.dsn, name)
         try:
-            self._connection: Any = psycopg.connect(target.dsn, autocommit=True)
             created([_CREATE], self._alone)
             self._table_columns()
         except psycopg.Error as error:
@@ -44,12 +45,14 @@ class PostgresqlWriter:
             ) from error
 
     def _alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
-        for statement, _ in statements:
-            self._connection.execute(statement)
+        with self._connected() as connection:
+            for statement, _ in statements:
+                connection.execute(statement)
 
     def has(self, query: str, batch: int) -> bool:
         asked = f"SELECT batch FROM {BATCHES} WHERE query = %s AND target = %s"  # nosec B608 # the same
-        found = self._connection.execute(asked, (query, self._name)).fetchone()
+        with self._connected() as connection:
+            found = connection.execute(asked, (query, self._target_id)).fetchone()
         return found is not None and found[0] >= batch
 
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
@@ -63,7 +66,7 @@ class PostgresqlWriter:
         others = [name for name in rows.column_names if name not in self._target.key]
         changes = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in others)
         action = sql.SQL("DO UPDATE SET {}").format(changes) if others else sql.SQL("DO NOTHING")
-        with self._connection.transaction(), self._connection.cursor() as cursor:
+        with self._connected() as connection, connection.transaction(), connection.cursor() as cursor:
             cursor.execute(
                 sql.SQL("CREATE TEMPORARY TABLE gantry_new ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA").format(
                     columns, table
@@ -80,30 +83,62 @@ class PostgresqlWriter:
                     " ORDER BY {key}, gantry_order DESC ON CONFLICT ({key}) {action}"
                 ).format(table=table, columns=columns, key=key, action=action)
             )
-            cursor.execute(_REMEMBER, (query, self._name, batch))
+            cursor.execute(_REMEMBER, (query, self._target_id, batch))
         return len(rows)
 
-    def keys_of_others(self, query: str, columns: Sequence[str]) -> pa.Table | None:
-        return None  # a row with an equal key is updated
+    def others(self, query: str) -> Mapping[str, int]:
+        asked = f"SELECT query, batch FROM {BATCHES} WHERE target = %s AND query <> %s"  # nosec B608 # the same
+        with self._connected() as connection:
+            return dict(connection.execute(asked, (self._target_id, query)).fetchall())
+
+    def known(self, query: str, keys: pa.Table) -> pa.Table | None:
+        # Of a table with another key the newest event of a row counts, so each of them must come in its turn.
+        if not set(keys.column_names) <= set(self._target.key):
+            return None
+        import pyarrow as pa
+        from psycopg import sql
+
+        table = sql.Identifier(*self._target.table.split("."))
+        columns = sql.SQL(", ").join(map(sql.Identifier, keys.column_names))
+        with self._connected() as connection, connection.transaction(), connection.cursor() as cursor:
+            cursor.execute(
+                sql.SQL("CREATE TEMPORARY TABLE gantry_keys ON COMMIT DROP AS SELECT {}, 0 AS gantry_row FROM {}"
+                        " WITH NO DATA").format(columns, table)
+            )  # fmt: skip
+            with cursor.copy(sql.SQL("COPY gantry_keys ({}, gantry_row) FROM STDIN").format(columns)) as copy:
+                for number, row in enumerate(_tuples(keys)):
+                    copy.write_row((*row, number))
+            cursor.execute(
+                sql.SQL("SELECT gantry_row FROM gantry_keys WHERE EXISTS (SELECT 1 FROM {} AS there WHERE {})").format(
+                    table,
+                    sql.SQL(" AND ").join(
+                        sql.SQL("there.{0} = gantry_keys.{0}").format(sql.Identifier(name))
+                        for name in keys.column_names
+                    ),
+                )
+            )
+            return keys.take(pa.array([row for (row,) in cursor.fetchall()], pa.int64()))
 
     def rows(self) -> int:
         from psycopg import sql
 
         table = sql.Identifier(*self._target.table.split("."))
-        return int(self._connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table)).fetchone()[0])
+        with self._connected() as connection:
+            return int(connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table)).fetchone()[0])
 
     def finish(self) -> None:
         """Every batch is committed already."""
 
     def close(self) -> None:
-        self._connection.close()
+        self._connected.close()
 
     def _table_columns(self) -> None:
         """Raise the server's error when the table does not exist or must not be read."""
         from psycopg import sql
 
         table = sql.Identifier(*self._target.table.split("."))
-        self._connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(table))
+        with self._connected() as connection:
+            connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(table))
 
 
 def _tuples(rows: pa.Table) -> Iterator[Sequence[Any]]:

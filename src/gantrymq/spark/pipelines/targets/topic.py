@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gantrymq.client.sync import Producer
@@ -39,7 +39,10 @@ class TopicWriter:
         self._sent += len(rows)
         return len(rows)
 
-    def keys_of_others(self, query: str, columns: Sequence[str]) -> pa.Table | None:
+    def others(self, query: str) -> Mapping[str, int]:
+        return {}
+
+    def known(self, query: str, keys: pa.Table) -> pa.Table | None:
         return None
 
     def rows(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from gantrymq.runtime.disk import Disk
@@ -11,9 +11,12 @@ from gantrymq.spark.pipelines.job import (
     IcebergTarget,
     ParquetTarget,
     PostgresqlTarget,
+    TableTarget,
     Target,
     TopicTarget,
 )
+from gantrymq.spark.pipelines.projections import Columns
+from gantrymq.spark.pipelines.tables import description_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,9 +31,13 @@ class Writer(Protocol):
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
         """Add the rows of a batch, unless they are there. Returns how many were added. They are durable then."""
 
-    def keys_of_others(self, query: str, columns: Sequence[str]) -> pa.Table | None:
-        """These columns of the rows that ``query`` has not written; None if there are none, or if ``add`` finds rows
-        with an equal key by itself."""
+    def others(self, query: str) -> Mapping[str, int]:
+        """Who else has written here, each with its last batch; of nobody when ``add`` finds rows with an equal key by
+        itself. Rows of which nobody knows who wrote them are those of ``NOBODY``."""
+
+    def known(self, query: str, keys: pa.Table) -> pa.Table | None:
+        """Those of ``keys`` that rows of others have. Where a table does not say who wrote a row, its own are among
+        them. Memory is needed for the keys of the batch only. None: there are none."""
 
     def rows(self) -> int:
         """The number of rows in the target."""
@@ -42,8 +49,29 @@ class Writer(Protocol):
         """Let other programs write."""
 
 
-def open_writer(target: Target, name: str, schema: str, source: Mapping[str, str], disk: Disk) -> Writer:
-    """Open a target for writing; ``schema``: its columns as DDL; ``source``: the options of the job's source.
+def is_there(target: TableTarget, disk: Disk) -> bool:
+    """Whether a run has made the table of a target. That of PostgreSQL is made by its owner; its writer refuses to open
+    without it."""
+    if isinstance(target, ParquetTarget):
+        return description_of(target.path, disk) is not None
+    if isinstance(target, DeltaTarget):
+        from gantrymq.spark.pipelines.targets.delta import DeltaWriter
+
+        return DeltaWriter(target).exists()
+    if isinstance(target, IcebergTarget):
+        from gantrymq.spark.pipelines.targets.iceberg import IcebergWriter
+
+        return IcebergWriter(target).exists()
+    return True
+
+
+def place_of(target: TableTarget) -> str:
+    """Where a target is, for people."""
+    return target.path if isinstance(target, ParquetTarget | DeltaTarget) else target.table
+
+
+def open_writer(target: Target, name: str, columns: Columns, source: Mapping[str, str], disk: Disk) -> Writer:
+    """Open a target for writing; ``columns``: of its rows; ``source``: the options of the job's source.
 
     Raises ConfigError, which says what to install, when its library is missing, and StoreLocked when another job writes
     there.
@@ -52,15 +80,19 @@ def open_writer(target: Target, name: str, schema: str, source: Mapping[str, str
     if isinstance(target, ParquetTarget):
         from gantrymq.spark.pipelines.targets.parquet import ParquetWriter
 
-        return ParquetWriter(target, schema, disk)
+        return ParquetWriter(target, columns.ddl, disk)
     if isinstance(target, DeltaTarget):
         from gantrymq.spark.pipelines.targets.delta import DeltaWriter
 
-        return DeltaWriter(target)
+        delta = DeltaWriter(target)
+        delta.make(columns.arrow)
+        return delta
     if isinstance(target, IcebergTarget):
         from gantrymq.spark.pipelines.targets.iceberg import IcebergWriter
 
-        return IcebergWriter(target)
+        iceberg = IcebergWriter(target)
+        iceberg.make(columns.arrow)
+        return iceberg
     if isinstance(target, PostgresqlTarget):
         from gantrymq.spark.pipelines.targets.postgresql import PostgresqlWriter
 
