@@ -14,7 +14,7 @@ import pytest
 from tests.django.processes import SHOP, Shop, kill
 from tests.sql.databases import Place
 
-PAYMENTS = 120
+PAYMENTS = 60
 CLIENTS = 3
 
 
@@ -87,7 +87,7 @@ def test_rows_and_messages_agree_however_often_the_web_process_is_killed(tmp_pat
         assert paid == delivered, f"after {kills} kills"
         assert clients.answered <= {*paid} and not declined & {*paid}
         print(f"{kills} kills, {len(paid)} of {PAYMENTS} orders paid")
-        assert kills >= 5
+        assert kills >= 4
 
         shop.process("manage.py", "ship")
         deadline = time.monotonic() + 60
