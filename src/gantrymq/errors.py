@@ -47,6 +47,22 @@ class MessageIllegal(GantryError, ValueError):
     """A message breaks a rule (topic name, body size, properties ...). Nothing was sent or stored."""
 
 
+class BodyTooLarge(GantryError):
+    """A compressed body grows over ``max_body_bytes``. It stays where it is: nothing is lost.
+
+    Go on behind the message at ``offset + 1``, or raise the limit.
+    """
+
+    def __init__(self, place: str, offset: int, most: int) -> None:
+        self.place = place
+        self.offset = offset
+        self.most = most
+        super().__init__(
+            f"the body of the message at offset {offset} of {place} grows over max_body_bytes={most} when it is "
+            f"decompressed; raise max_body_bytes, or go on at offset {offset + 1}"
+        )
+
+
 class RequestRejected(GantryError):
     """The peer understood the request and refused it."""
 

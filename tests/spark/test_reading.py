@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import zlib
+from functools import partial
+
 import pyarrow as pa
 import pytest
 
 from gantrymq.client.consuming.filters import filter_of
 from gantrymq.errors import RemoteProtocolError, RequestRejected, Unreachable
+from gantrymq.message import flags
 from gantrymq.message.queues import MessageQueue
+from gantrymq.protocol.compression import decompress
+from gantrymq.protocol.hosts import pack_host
 from gantrymq.runtime.rng import SystemRng
+from gantrymq.spark import decode
 from gantrymq.spark.partitions import QueueRange
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.reading import DataLost, RangeReader, joined, one_ahead
 from tests.spark.fakes import FakeBroker, SteppedClock, away, make_record
+from tests.support.records import encode_record
+
+HOST = pack_host("1.2.3.4:5")
 
 QUEUE = MessageQueue("orders", "broker-a", 2)
 
@@ -206,3 +216,18 @@ def test_messages_that_expired_are_lost_also_for_a_filter(broker: FakeBroker) ->
     )
     with pytest.raises(DataLost, match="messages 5 to 9"):
         offsets(selective, 5, 20)
+
+
+@pytest.mark.parametrize("body", [zlib.compress(bytes(1000)), b"damaged"])
+def test_a_body_that_cannot_be_decompressed_is_named_and_can_be_left_out(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    """One that grows too large, or that is not what its flag says."""
+    monkeypatch.setattr(decode, "decompress", partial(decompress, most=100))
+    for offset in (3, 4, 9):
+        record = encode_record(b"orders", body, b"", 2, offset, 0, 1, HOST, 2, HOST, 0, flags.COMPRESSED)
+        broker.logs[QUEUE][offset] = record
+    with pytest.raises(DataLost, match="messages 3 to 3 of orders/broker-a/2 cannot be read: the body"):
+        offsets(reader(broker), 0, 12)
+    assert offsets(reader(broker, fail=False), 0, 12) == [0, 1, 2, 5, 6, 7, 8, 10, 11]
+    assert offsets(reader(broker, fail=False), 3, 5) == []

@@ -25,6 +25,8 @@ MAX_LOCK_INTERVAL_MS: Final = 28_000
 """A client trusts a lock for 30 s (brokers keep it for 60 s), and renewing it may take 1 s."""
 LARGEST_BODY: Final = MAX_FRAME_BYTES - 128 * 1024
 """What fits into a frame beside its header."""
+READ_BODY_BYTES: Final = 16 * 1024 * 1024
+"""More than our producers can be set to send: what a few compressed bytes grow to is bounded."""
 _SILENCE: Final = "brokers forget a client after 120 s of silence"
 _LOCKS: Final = "a lock is trusted for 30 s after it was renewed"
 MAX_THREADS: Final = 1_000
@@ -45,6 +47,7 @@ Retries = Annotated[int, Whole(0, MAX_RETRIES, "further attempts")]
 Batch = Annotated[int, Whole(1, MAX_BATCH, "messages")]
 Threads = Annotated[int, Whole(1, MAX_THREADS, "threads")]
 BodyBytes = Annotated[int, Whole(1, LARGEST_BODY, "bytes")]
+LargestRead = Annotated[int, Whole(65_536, 2**30, "bytes")]
 Messages = Annotated[int, Whole(1, MAX_INT, "messages")]
 Switch = Annotated[bool, rules.Flag()]
 File = Annotated[str | None, rules.File()]
@@ -185,6 +188,8 @@ class PullConfig(ClientConfig):
 
     pull_timeout_ms: Timeout = 30_000
     """How long one pull may take with its retries, in addition to the time for which the broker may hold it."""
+    max_body_bytes: LargestRead = READ_BODY_BYTES
+    """The largest body after decompression; ``pull`` raises BodyTooLarge for a larger one."""
     reconnect: Switch = True
     """While a broker cannot be reached, repeat a request until its time is over."""
 
@@ -206,7 +211,10 @@ class PushConfig(ClientConfig):
     max_messages_per_queue: Messages = 1_000
     """Messages of one queue that may wait for the listener; pulling pauses above it (pullThresholdForQueue)."""
     max_bytes_per_queue: Annotated[int, Whole(1, 2**40, "bytes")] = 100 * 1024 * 1024
-    """The same in bytes of bodies (pullThresholdSizeForQueue)."""
+    """The same in bytes of bodies, decompressed (pullThresholdSizeForQueue)."""
+    max_body_bytes: LargestRead = READ_BODY_BYTES
+    """The largest body after decompression. A message with a larger one goes to the dead letters of the group, as it is
+    stored, and its queue goes on; when broadcasting it is skipped."""
     max_span_per_queue: Messages = 2_000
     """How far the newest pulled message may be ahead of the oldest unfinished one (consumeConcurrentlyMaxSpan)."""
     max_reconsume_times: Annotated[int, Whole(-1, MAX_INT, "deliveries")] = -1
@@ -264,6 +272,11 @@ class LitePullConfig(ClientConfig):
     """When a pull counts as lost (consumerTimeoutMillisWhenSuspend)."""
     max_messages_per_queue: Messages = 1_000
     """Messages of one queue that are read ahead (pullThresholdForQueue)."""
+    max_bytes_per_queue: Annotated[int, Whole(1, 2**40, "bytes")] = 100 * 1024 * 1024
+    """The same in bytes of bodies, decompressed (pullThresholdSizeForQueue)."""
+    max_body_bytes: LargestRead = READ_BODY_BYTES
+    """The largest body after decompression. A message with a larger one goes to the dead letters of the group, as it is
+    stored, and its queue goes on."""
     rebalance_interval_ms: Interval = 20_000
     """How often queues are shared out anew without a reason (rocketmq.client.rebalance.waitInterval)."""
     timestamp_ms: Instant = 0
@@ -333,6 +346,7 @@ class PullSettings(ClientSettings, total=False):
     """See PullConfig."""
 
     pull_timeout_ms: int
+    max_body_bytes: int
     reconnect: bool
 
 
@@ -346,6 +360,7 @@ class PushSettings(ClientSettings, total=False):
     pull_timeout_ms: int
     max_messages_per_queue: int
     max_bytes_per_queue: int
+    max_body_bytes: int
     max_span_per_queue: int
     max_reconsume_times: int
     rebalance_interval_ms: int
@@ -371,6 +386,8 @@ class LitePullSettings(ClientSettings, total=False):
     pull_suspend_ms: int
     pull_timeout_ms: int
     max_messages_per_queue: int
+    max_bytes_per_queue: int
+    max_body_bytes: int
     rebalance_interval_ms: int
     timestamp_ms: int
 

@@ -77,7 +77,7 @@ class Producer(Lifetime):
         self._delivery = Delivery(self._endpoint, self._config, self._figures)
         self._frames: dict[MessageQueue, SendFrames] = {}
         self._stamps = Stamps(self._endpoint.next_unique_key, {})
-        self._replies = Replies(self._endpoint)
+        self._replies = Replies(self._endpoint, config.max_message_bytes)
         self._compression = compression.flags_of(config.compress_type)
         self._trace = MessageTrace(self._endpoint, self.group, config.trace_topic) if config.trace else None
         self._watch = watch_of(self._trace, spans_of(self._endpoint, self.group))

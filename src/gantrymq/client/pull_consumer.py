@@ -18,13 +18,14 @@ from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace, without_namespace
 from gantrymq.client.connection.routes import subscribe_queues
 from gantrymq.client.consuming.filters import EVERYTHING, Filter, filter_of
-from gantrymq.client.consuming.pulling import ANSWERS, DEFAULT_MAX_BYTES, pull_answer, pull_request, views
+from gantrymq.client.consuming.portions import Portions
+from gantrymq.client.consuming.pulling import ANSWERS, DEFAULT_MAX_BYTES, pull_answer, pull_request
 from gantrymq.client.consuming.queue_arguments import checked_queue, checked_queues
 from gantrymq.client.results import PullResult, RawPull
 from gantrymq.client.settings_rules import read_setting
 from gantrymq.client.tracing.provider import spans_of
 from gantrymq.client.tracing.watch import processing
-from gantrymq.errors import ConfigError, GantryError
+from gantrymq.errors import BodyTooLarge, ConfigError, GantryError
 from gantrymq.message import system_topics
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
@@ -41,6 +42,8 @@ from gantrymq.protocol.headers.pull import (
     StoreTimeAnswer,
 )
 
+BATCH_BYTES: Final = 64 * 1024 * 1024
+"""When a pull returns fewer messages than it got, because their bodies are so large when they are decompressed."""
 _COUNT: Final = rules.Whole(1, rules.MAX_INT)
 _ANSWER_MARGIN_MS: Final = 10_000
 """How long to wait for the answer to a pull, beyond the time for which the broker may hold it."""
@@ -106,11 +109,11 @@ class PullConsumer(Lifetime):
         """Up to ``max_count`` messages from ``offset`` on. There may be more even if fewer are returned.
 
         ``tags``: ``"*"`` or ``"A || B"``. ``wait_ms``: how long the broker may wait for a message when there is none.
-        Raises ConfigError for an invalid argument, RequestRejected, Unreachable or TimedOut.
+        Raises ConfigError for an invalid argument, BodyTooLarge, RequestRejected, Unreachable or TimedOut.
         """
         begun_ms = 0 if self._watch is None else self._endpoint.clock.wall_ms()
         raw = await self._pull(queue, offset, max_count, max_bytes, filter_of(tags), wait_ms)
-        messages = views(raw, queue, tags)
+        messages, next_offset = await self._read(raw, queue, tags)
         if self._config.namespace:
             for view in messages:
                 view.topic = without_namespace(self._config.namespace, view.topic)
@@ -119,10 +122,25 @@ class PullConsumer(Lifetime):
         return PullResult(
             status=raw.status,
             messages=messages,
-            next_offset=raw.next_offset,
+            next_offset=next_offset,
             min_offset=raw.min_offset,
             max_offset=raw.max_offset,
         )
+
+    async def _read(self, raw: RawPull, queue: MessageQueue, tags: str) -> tuple[list[MessageView], QueueOffset]:
+        """The messages, and where to go on. Large bodies end them early, and so does one that is too large."""
+        portions, found, size = Portions(raw, queue, tags, self._config.max_body_bytes), list[MessageView](), 0
+        while True:
+            portion = await portions.next()
+            if portion.too_large is not None:
+                offset = portion.too_large.queue_offset
+                if found:
+                    return found, offset
+                raise BodyTooLarge(str(queue), offset, self._config.max_body_bytes)
+            found += portion.views
+            size += sum(len(view.body) for view in portion.views)
+            if portions.done or size >= BATCH_BYTES:
+                return found, portion.below
 
     def processing(self, messages: MessageView | Sequence[MessageView]) -> AbstractContextManager[object]:
         """``with consumer.processing(message): ...`` around the work on pulled messages makes it a *process* span of

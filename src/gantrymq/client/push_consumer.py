@@ -77,7 +77,7 @@ class PushConsumer(Lifetime):
             endpoint, config, self.group, listener, from_where, self._filters, doors.disk, watch,
             CLIENTS.made(endpoint, self.group),
         )  # fmt: skip
-        self._questions = BrokerQuestions(endpoint, self._queues)
+        self._questions = BrokerQuestions(endpoint, self._queues, config.max_body_bytes)
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
         """Read ``topic``; ``tags``: ``"*"`` for all messages, or ``"A || B"``. Call it before ``start``.

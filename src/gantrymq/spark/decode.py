@@ -7,7 +7,7 @@ the start of each record. Then every column is one numpy gather, or one Arrow ``
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import flags
 from gantrymq.protocol import stored_message as record
-from gantrymq.protocol.compression import decompress
+from gantrymq.protocol.compression import LibraryMissing, decompress
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.spark.property_columns import PropertyTable
 from gantrymq.spark.property_layouts import LayoutTable, layout_table
@@ -107,6 +107,14 @@ def gather(buffer: Ints, positions: Ints, dtype: str) -> Ints:
     return found.astype(found.dtype.newbyteorder("="))
 
 
+Unreadable = Callable[[int, RemoteProtocolError], None]
+
+
+def raised(offset: int, error: RemoteProtocolError) -> None:
+    """What becomes of a body that cannot be decompressed where nobody says otherwise."""
+    raise RemoteProtocolError(f"the message at offset {offset} of its queue: {error}")
+
+
 @dataclass(frozen=True)
 class Records:
     """Records of one queue whose positions are known and checked, but which are not decoded yet."""
@@ -133,10 +141,11 @@ class Records:
         """Only the records for which the boolean array ``wanted`` holds."""
         return Records(self.data, self.starts[wanted])
 
-    def pieces(self, columns: Collection[str]) -> Iterator[Records]:
+    def pieces(self, columns: Collection[str], unreadable: Unreadable = raised) -> Iterator[Records]:
         """The same records in pieces whose bodies fit into an Arrow array, also after they are decompressed.
 
-        ``columns``: those that will be decoded. Raises RemoteProtocolError when a body cannot be decompressed.
+        ``columns``: those that will be decoded. ``unreadable`` is told the queue offset of a record whose body cannot
+        be decompressed, and why; if it returns, the record is left out.
         """
         compressed = np.flatnonzero(self.sys_flags & flags.COMPRESSED)
         if not len(compressed) or "body" not in columns:
@@ -149,10 +158,20 @@ class Records:
             if size >= PIECE_BYTES:
                 yield Records(self.data, self.starts[first:row], plain)
                 first, size, plain = row, 0, []
-            body = decompress(self.data[begin:end], int(self.sys_flags[row]))
+            try:
+                body = decompress(self.data[begin:end], int(self.sys_flags[row]))
+            except LibraryMissing:
+                raise
+            except RemoteProtocolError as error:
+                unreadable(int(self.queue_offsets[row]), error)
+                if row > first:
+                    yield Records(self.data, self.starts[first:row], plain)
+                first, size, plain = row + 1, 0, []
+                continue
             plain.append(body)
             size += len(body)
-        yield Records(self.data, self.starts[first:], plain)
+        if first < len(self):
+            yield Records(self.data, self.starts[first:], plain)
 
     def _check(self) -> None:
         magic = self._at(record.AT_MAGIC, ">u4")

@@ -151,7 +151,8 @@ DECLARED: Final[tuple[Option, ...]] = (
     Option("maxRecordsPerPartition", "the largest number of rows in a task", kafka=("maxRecordsPerPartition",)),
     Option(
         "failOnDataLoss",
-        "`true`: fail when messages of a range no longer exist; `false`: log it and continue behind them",
+        "`true`: fail when messages of a range no longer exist, or a body cannot be decompressed; "
+        "`false`: log it and continue behind them",
         default="true",
         kafka=("failOnDataLoss",),
     ),

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
-from gantrymq.errors import GantryError
+from gantrymq.errors import GantryError, RemoteProtocolError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.tags import parse_tag_expression
 from gantrymq.spark.connections import Pulled, QueueReader
@@ -33,7 +34,8 @@ SMALL_BATCH_ROWS: Final = 1_000
 
 
 class DataLost(GantryError):
-    """Messages of a range are no longer in the broker (retention, a lost disk, or the topic was created again)."""
+    """Messages of a range are no longer in the broker (retention, a lost disk, or the topic was created again), or a
+    body cannot be decompressed."""
 
     def __init__(self, queue: MessageQueue, begin: int, end: int, reason: str) -> None:
         self.queue = queue
@@ -131,7 +133,8 @@ class RangeReader:
             if self._tags and len(records):
                 # The broker compares only the hashes of tags.
                 records = records.where(records.have_tags(self._tags))
-            for piece in records.pieces(columns) if len(records) else ():
+            unreadable = partial(self._unreadable, part.queue)
+            for piece in records.pieces(columns, unreadable) if len(records) else ():
                 yield piece.batch(columns, part.queue.topic, part.queue.broker_name)
 
     def _chunks(self, part: QueueRange, first: Pulled | None = None) -> Iterator[_Chunk]:
@@ -190,6 +193,10 @@ class RangeReader:
         lost_from = int(offsets[before - 1]) + 1 if before else chunk.begin
         self._lost(queue, lost_from, lost_from + int(steps[before]) - 1, "the broker has others, but not these")
         return records
+
+    def _unreadable(self, queue: MessageQueue, offset: int, error: RemoteProtocolError) -> None:
+        """A body that is damaged, or that grows too large when it is decompressed."""
+        self._lost(queue, offset, offset + 1, str(error))
 
     def _lost(self, queue: MessageQueue, begin: int, end: int, reason: str) -> None:
         error = DataLost(queue, begin, end, reason)

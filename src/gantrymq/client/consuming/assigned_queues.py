@@ -151,9 +151,19 @@ class AssignedQueues:
         log.info("%s reads %s from offset %d", self._group, queue, start)
         reader = PushQueue(
             self._endpoint, self._config, self._group, queue, self._filters[queue.topic], start,
-            self._kept(), self._consumption.put, self._moved, self._figures.of_reads(queue.topic),
+            self._kept(), self._consumption.put, self._moved, self._set_aside, self._figures.of_reads(queue.topic),
         )  # fmt: skip
         self._reading[queue] = (reader, self._endpoint.tasks.start(f"read {queue}", reader.run()))
+
+    async def _set_aside(self, view: MessageView) -> None:
+        """A message whose body is too large to be decompressed."""
+        if self._send_backs is not None:
+            await self._send_backs.set_aside(view, self._config.max_body_bytes)
+            return
+        log.error(
+            "message %s at offset %d of %s is skipped: its body grows over max_body_bytes=%d when it is decompressed",
+            view.message_id, view.queue_offset, view.queue, self._config.max_body_bytes,
+        )  # fmt: skip
 
     def _drop(self, queue: MessageQueue) -> None:
         """Give up a queue, as soon as the listener has finished its messages."""

@@ -16,10 +16,11 @@ from typing import Final, Protocol
 
 from gantrymq.client.connection.endpoint import Endpoint, decline
 from gantrymq.client.consuming.push_queue import PushQueue
+from gantrymq.client.large_bodies import begun_view, complete
 from gantrymq.client.listener import described, goes_on, is_async
 from gantrymq.client.message_listener import MessageListener, read_answer
-from gantrymq.errors import GantryError
-from gantrymq.message.message import MessageView
+from gantrymq.errors import BodyTooLarge, GantryError
+from gantrymq.message.message import MessageView, StoredMessage
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.progress import (
     ConsumedDirectly,
@@ -31,7 +32,7 @@ from gantrymq.protocol.bodies.progress import (
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import ConsumeDirectly, GetConsumerStatus
-from gantrymq.protocol.stored_message import decode_record, to_view
+from gantrymq.protocol.stored_message import decode_record
 from gantrymq.remoting.channel import ClientChannel
 
 log = logging.getLogger("gantrymq.client")
@@ -60,7 +61,9 @@ class AskedConsumer(Protocol):
 class BrokerQuestions:
     """Answers the requests of brokers to one consumer."""
 
-    def __init__(self, endpoint: Endpoint, consumer: AskedConsumer) -> None:
+    def __init__(self, endpoint: Endpoint, consumer: AskedConsumer, most: int) -> None:
+        """``most``: bytes of a body after decompression."""
+        self._most = most
         self._endpoint = endpoint
         self._consumer = consumer
 
@@ -82,10 +85,9 @@ class BrokerQuestions:
                 self._answer(channel, command, self._consumer.running().encode())
             case RequestCode.CONSUME_MESSAGE_DIRECTLY:
                 name = command.header(ConsumeDirectly).broker_name
-                view = to_view(
-                    decode_record(command.body), name or self._endpoint.routes.name_at(channel.address) or ""
-                )
-                self._endpoint.tasks.start("consume directly", self._consume(channel, command, view))
+                stored = decode_record(command.body)
+                view = begun_view(stored, name or self._endpoint.routes.name_at(channel.address) or "")
+                self._endpoint.tasks.start("consume directly", self._consume(channel, command, view, stored))
             case _:
                 decline(channel, command)
 
@@ -93,8 +95,18 @@ class BrokerQuestions:
         if not command.is_one_way:
             channel.send(encode_response(command, ResponseCode.SUCCESS, body=body))
 
-    async def _consume(self, channel: ClientChannel, command: Command, view: MessageView) -> None:
-        result = await self._consumer.consume_directly(view)
+    async def _consume(
+        self, channel: ClientChannel, command: Command, view: MessageView, stored: StoredMessage
+    ) -> None:
+        if view.body_cut:
+            await complete(view, stored, self._most)
+        if view.body_cut:
+            error = BodyTooLarge(str(view.queue), view.queue_offset, self._most)
+            result = ConsumedDirectly(
+                order=False, consume_result="CR_THROW_EXCEPTION", remark=str(error), spent_time_mills=0
+            )
+        else:
+            result = await self._consumer.consume_directly(view)
         try:
             self._answer(channel, command, result.encode())
         except GantryError as error:

@@ -12,14 +12,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gantrymq.client.config import LitePullConfig
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.namespaces import without_namespace
 from gantrymq.client.consuming.filters import Filter
-from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES, pull_answer, pull_request, views
+from gantrymq.client.consuming.portions import Portions
+from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES, pull_answer, pull_request
 from gantrymq.client.metrics.figures import Backlog, ReadFigures
 from gantrymq.client.results import PullStatus
 from gantrymq.errors import GantryError, RequestRejected, Unreachable
@@ -47,6 +48,7 @@ class LiteQueue:
         wanted: Filter,
         start: QueueOffset,
         arrived: Callable[[], None],
+        set_aside: Callable[[MessageView], Awaitable[None]],
         figures: ReadFigures,
     ) -> None:
         self._figures = figures
@@ -56,11 +58,13 @@ class LiteQueue:
         self.queue = queue
         self._wanted = wanted
         self._arrived = arrived
+        self._set_aside = set_aside
         self._offset = start
         """Where the next pull begins."""
         self._end = start
         """The end of the queue, when it was last pulled from."""
         self._buffer: deque[MessageView] = deque()
+        self._buffered_bytes = 0
         self._out: list[MessageView] = []
         """The messages that the last poll returned, until the next poll begins."""
         self._done_below = start
@@ -110,6 +114,7 @@ class LiteQueue:
 
     def _move(self, offset: QueueOffset) -> None:
         self._buffer.clear()
+        self._buffered_bytes = 0
         self._out = []
         self._offset = offset
 
@@ -118,6 +123,7 @@ class LiteQueue:
         ``seek``."""
         done_below = self.position
         taken = [self._buffer.popleft() for _ in range(min(most, self.waiting))]
+        self._buffered_bytes -= sum(len(view.body) for view in taken)
         self._out, self._done_below = list(taken), done_below
         self._wake()
         return taken
@@ -133,6 +139,7 @@ class LiteQueue:
     def give_back(self) -> None:
         """The messages of the last poll did not reach the program: the next ``take`` begins with them."""
         self._buffer.extendleft(reversed(self._out))
+        self._buffered_bytes += sum(len(view.body) for view in self._out)
         self._out = []
         self._wake()
         if self.waiting:
@@ -146,7 +153,11 @@ class LiteQueue:
             self._arrived()
 
     def _wake(self) -> None:
-        if not self.paused and len(self._buffer) < self._config.max_messages_per_queue:
+        config = self._config
+        has_room = (
+            len(self._buffer) < config.max_messages_per_queue and self._buffered_bytes < config.max_bytes_per_queue
+        )
+        if not self.paused and has_room:
             self._room.set()
         else:
             self._room.clear()
@@ -192,12 +203,25 @@ class LiteQueue:
         if raw.status is PullStatus.OFFSET_ILLEGAL:
             log.warning("offset %d of %s does not exist; continuing at %d", self._offset, self.queue, raw.next_offset)
             self._move(raw.next_offset)
-        found = views(raw, self.queue, self._wanted.tags) if raw.data else []
+        self._end = raw.max_offset
+        portions = Portions(raw, self.queue, self._wanted.tags, self._config.max_body_bytes)
+        while True:
+            portion = await portions.next()
+            if portion.too_large is not None:
+                await self._set_aside(portion.too_large)
+            self._keep(portion.views, portion.below)
+            if portions.done:
+                return
+            self._wake()
+            await self._room.wait()
+
+    def _keep(self, found: list[MessageView], below: QueueOffset) -> None:
         for view in found:
             view.topic = without_namespace(self._config.namespace, view.topic)
-        self._offset, self._end = raw.next_offset, raw.max_offset
+        self._offset = below
         if found:
             self._figures.got([view.store_timestamp for view in found], len(found), self.pulled_ms)
         self._buffer.extend(found)
+        self._buffered_bytes += sum(len(view.body) for view in found)
         if found:
             self._arrived()

@@ -17,6 +17,7 @@ from gantrymq.client.consuming.filters import Filter
 from gantrymq.client.consuming.group_member import GroupMember
 from gantrymq.client.consuming.lite_queue import LiteQueue
 from gantrymq.client.consuming.progress import BrokerProgress
+from gantrymq.client.consuming.send_back import SendBacks
 from gantrymq.client.consuming.start_offset import HALF_AN_HOUR_MS, first_offset
 from gantrymq.client.metrics.figures import Backlog, ClientFigures, while_it_lives
 from gantrymq.errors import ConfigError
@@ -54,7 +55,8 @@ class LiteQueues:
             rebalance_interval_ms=config.rebalance_interval_ms,
         )  # fmt: skip
         self.progress = BrokerProgress(endpoint, group)
-        self.questions = BrokerQuestions(endpoint, self)
+        self.questions = BrokerQuestions(endpoint, self, config.max_body_bytes)
+        self._send_backs = SendBacks(endpoint, group, -1)
         self._reading: dict[MessageQueue, LiteQueue] = {}
         self._handed: LiteQueue | None = None
         """The queue whose messages the last poll returned."""
@@ -111,12 +113,16 @@ class LiteQueues:
             timestamp_ms=self._config.timestamp_ms or self.member.started_ms - HALF_AN_HOUR_MS,
         )
 
+    async def _set_aside(self, view: MessageView) -> None:
+        """A message whose body is too large to be decompressed."""
+        await self._send_backs.set_aside(view, self._config.max_body_bytes)
+
     def _begin(self, queue: MessageQueue, wanted: Filter, start: QueueOffset) -> None:
         if queue in self._reading or not self._endpoint.running:
             return
         reader = LiteQueue(
             self._endpoint, self._config, self._group, queue, wanted, start, self._arrived.set,
-            self._figures.of_reads(queue.topic),
+            self._set_aside, self._figures.of_reads(queue.topic),
         )  # fmt: skip
         self._reading[queue] = reader
         if self._config.auto_commit:

@@ -102,7 +102,7 @@ def each_view(
     wanted = parse_tag_expression(tags)
     low, high = str(raw.min_offset), str(raw.max_offset)
     for stored in scan(raw.data, check=False):
-        view = _view(stored, queue, body_max)
+        view = readable(stored, queue, body_max)
         if wanted and view.properties.get(properties.TAGS) not in wanted:
             continue
         view.properties[properties.MIN_OFFSET] = low
@@ -110,7 +110,7 @@ def each_view(
         yield view
 
 
-def _view(stored: StoredMessage, queue: MessageQueue, body_max: int | None) -> MessageView:
+def readable(stored: StoredMessage, queue: MessageQueue, body_max: int | None) -> MessageView:
     """One message as the program sees it. If the body is not compressed as its flag says, it is returned unchanged:
     either the flag is damaged, or the producer set it wrongly.
 

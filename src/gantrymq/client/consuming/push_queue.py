@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gantrymq.client.config import PushConfig
@@ -16,8 +16,9 @@ from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.namespaces import without_namespace
 from gantrymq.client.consuming.consume_window import ConsumeWindow
 from gantrymq.client.consuming.filters import Filter
+from gantrymq.client.consuming.portions import Portions
 from gantrymq.client.consuming.progress import Progress
-from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES, pull_answer, pull_request, views
+from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES, pull_answer, pull_request
 from gantrymq.client.metrics.figures import Backlog, ReadFigures
 from gantrymq.client.results import PullStatus
 from gantrymq.errors import GantryError, RequestRejected, Unreachable
@@ -34,6 +35,9 @@ FLOW_CONTROL_PAUSE_S: Final = 0.02
 """The pause after a broker asked to slow down (pullTimeDelayMillsWhenFlowControl)."""
 
 HandOut = Callable[["PushQueue", list[MessageView]], None]
+SetAside = Callable[[MessageView], Awaitable[None]]
+"""What becomes of a message whose body is too large to be decompressed. Raises GantryError when it must be tried again.
+"""
 Moved = Callable[["PushQueue", QueueOffset], None]
 
 
@@ -51,6 +55,7 @@ class PushQueue:
         progress: Progress,
         hand_out: HandOut,
         moved: Moved,
+        set_aside: SetAside,
         figures: ReadFigures,
     ) -> None:
         """``moved``: called when the broker does not have our offset. This object must then be replaced by a new one
@@ -63,6 +68,7 @@ class PushQueue:
         self._progress = progress
         self._hand_out = hand_out
         self._moved = moved
+        self._set_aside = set_aside
         self.figures: Final = figures
         self._window = ConsumeWindow(start)
         self._end = start
@@ -134,12 +140,23 @@ class PushQueue:
             self.dropped = True
             self._moved(self, raw.next_offset)
             return
-        found = views(raw, self.queue, self._wanted.tags) if raw.data else []
-        self._offset, self._end = raw.next_offset, raw.max_offset
+        self._end = raw.max_offset
+        portions = Portions(raw, self.queue, self._wanted.tags, self._config.max_body_bytes)
+        while True:
+            portion = await portions.next()
+            if portion.too_large is not None:
+                await self._set_aside(portion.too_large)
+            self._take(portion.views, portion.below)
+            if portions.done:
+                return
+            await self._wait_for_room()
+
+    def _take(self, found: list[MessageView], below: QueueOffset) -> None:
+        self._offset = below
         if found:
             self.figures.got([view.store_timestamp for view in found], len(found), self.pulled_ms)
         self._window.add(found)
-        self._window.advance(raw.next_offset)
+        self._window.advance(below)
         if found:
             self._give(found)
 

@@ -25,6 +25,8 @@ from gantrymq.protocol.headers.send import SendMessage
 
 log = logging.getLogger("gantrymq.client")
 
+DEAD_LETTER: Final = -1
+"""The delay level that means: to the dead letters at once."""
 TIMEOUT_MS: Final = 5_000
 """The time-out of this request; Apache's value."""
 FIRST_DELAY_LEVEL: Final = 3
@@ -72,6 +74,16 @@ class SendBacks:
                 error,
             )
             await self.resend(view)
+
+    async def set_aside(self, view: MessageView, most: int) -> None:
+        """Move a message to the dead letters whose body grows over ``most`` bytes: no delivery could succeed. The
+        broker copies it as it is stored. Raises GantryError when it did not.
+        """
+        log.error(
+            "message %s at offset %d of %s goes to the dead letters of %s: its body grows over max_body_bytes=%d when "
+            "it is decompressed", view.message_id, view.queue_offset, view.queue, self._group, most,
+        )  # fmt: skip
+        await self._ask(view, DEAD_LETTER)
 
     async def _ask(self, view: MessageView, delay_level: int) -> None:
         address = self._endpoint.routes.master(view.queue.broker_name)

@@ -17,9 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gantrymq.client.config import TransactionProducerConfig
+from gantrymq.client.config import READ_BODY_BYTES, TransactionProducerConfig
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.namespaces import without_namespace
+from gantrymq.client.large_bodies import begun_view, complete
 from gantrymq.client.listener import (
     ListenerAnswer,
     TransactionListener,
@@ -35,12 +36,12 @@ from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.longest import RUNNING
 from gantrymq.client.tracing.watch import Check, Watch
 from gantrymq.message import properties
-from gantrymq.message.message import MessageView
+from gantrymq.message.message import MessageView, StoredMessage
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_request
 from gantrymq.protocol.headers.transaction import CheckTransactionState, EndTransaction
-from gantrymq.protocol.stored_message import decode_record, to_view
+from gantrymq.protocol.stored_message import decode_record
 from gantrymq.remoting.channel import ClientChannel
 
 log = logging.getLogger("gantrymq.client")
@@ -67,6 +68,7 @@ class Question:
     channel: ClientChannel
     header: CheckTransactionState
     view: MessageView
+    stored: StoredMessage
     broker_name: str
     transaction_id: str
     check: Check | None
@@ -156,7 +158,8 @@ class CheckBack:
     def _read(self, channel: ClientChannel, command: Command) -> Question | None:
         header = command.header(CheckTransactionState)
         broker_name = header.bname or self._endpoint.routes.name_at(channel.address) or ""
-        view = to_view(decode_record(command.body), broker_name)
+        stored = decode_record(command.body)
+        view = begun_view(stored, broker_name)
         group = view.properties.get(properties.PRODUCER_GROUP)
         if group != self._group:
             log.warning(
@@ -166,11 +169,14 @@ class CheckBack:
         view.topic = without_namespace(self._config.namespace, view.topic)
         transaction_id = view.transaction_id or header.transaction_id or ""
         check = None if self._watch is None else self._watch.checking(view)
-        return Question(channel, header, view, broker_name, transaction_id, check)
+        return Question(channel, header, view, stored, broker_name, transaction_id, check)
 
     async def _ask(self, question: Question) -> None:
         try:
             async with self._free:
+                if question.view.body_cut:
+                    most = max(READ_BODY_BYTES, self._config.max_message_bytes)
+                    await complete(question.view, question.stored, most)
                 outcome = await self._outcome(question.view, question.transaction_id, question.check)
         except BaseException as error:
             # The listener cancelled its own task, or all tasks were cancelled, or there was a Ctrl-C. A producer that

@@ -10,14 +10,16 @@ import asyncio
 import logging
 from typing import Final
 
+from gantrymq.client.config import READ_BODY_BYTES
 from gantrymq.client.connection.endpoint import Endpoint
-from gantrymq.errors import MessageIllegal, TimedOut
-from gantrymq.message import properties
+from gantrymq.client.large_bodies import ON_LOOP_BYTES, plain
+from gantrymq.errors import BodyTooLarge, GantryError, MessageIllegal, TimedOut
+from gantrymq.message import flags, properties
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import LogOffset, MessageQueue, QueueOffset
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
-from gantrymq.protocol.compression import decompress
+from gantrymq.protocol.compression import decompressed_start
 from gantrymq.protocol.headers.send import PushReply
 from gantrymq.remoting.channel import ClientChannel
 from gantrymq.runtime.clock import time_limit
@@ -31,7 +33,9 @@ _REPLY_TOPIC: Final = "_REPLY_TOPIC"
 class Replies:
     """The requests of one producer that wait for their replies."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, largest: int) -> None:
+        """``largest``: bytes of a body that this client sends; a reply may be as large."""
+        self._largest = largest
         self._endpoint = endpoint
         self._waiting: dict[str, asyncio.Future[MessageView]] = {}
 
@@ -69,9 +73,12 @@ class Replies:
             )
             channel.send(encode_response(command, ResponseCode.SYSTEM_ERROR, remark=remark))
             return
+        body, whole = command.body, True
+        if header.sys_flag & flags.COMPRESSED:
+            body, whole = decompressed_start(body, header.sys_flag, ON_LOOP_BYTES)
         view = MessageView(
             topic=header.topic,
-            body=decompress(command.body, header.sys_flag),
+            body=body,
             properties=values,
             flag=header.flag,
             queue=MessageQueue(header.topic, self._endpoint.routes.name_at(channel.address) or "", header.queue_id),
@@ -86,9 +93,26 @@ class Replies:
             log_offset=LogOffset(0),
             sys_flag=header.sys_flag,
         )
-        answer.set_result(view)
+        if whole:
+            answer.set_result(view)
+        else:
+            self._endpoint.tasks.start("large reply", self._complete(view, command.body, answer))
         if not command.is_one_way:
             channel.send(encode_response(command, ResponseCode.SUCCESS))
+
+    async def _complete(self, view: MessageView, packed: bytes, answer: asyncio.Future[MessageView]) -> None:
+        """A reply that is too large to be decompressed on the event loop."""
+        most = max(READ_BODY_BYTES, self._largest)
+        try:
+            view.body, whole = await plain(packed, view.sys_flag, most)
+            if not whole:
+                raise BodyTooLarge(f"the replies on {view.topic}", view.queue_offset, most)
+        except GantryError as error:
+            if not answer.done():
+                answer.set_exception(error)
+            return
+        if not answer.done():
+            answer.set_result(view)
 
 
 def reply_to(request: MessageView, body: bytes | str) -> tuple[Message, MessageQueue]:

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from gantrymq.errors import RemoteProtocolError
+from gantrymq.protocol.compression import MAX_BYTES
 from gantrymq.spark.sink.ids import KEY_CHARACTERS, unique_keys
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def encode_piece(piece: Piece) -> bytes:
 def decode_piece(body: bytes) -> Piece:
     """Raises RemoteProtocolError when the body is no piece."""
     try:
-        return msgspec.msgpack.decode(zlib.decompress(body), type=Piece)
+        plain = zlib.decompressobj().decompress(body, MAX_BYTES)
+        return msgspec.msgpack.decode(plain, type=Piece)
     except (zlib.error, msgspec.DecodeError) as error:
         raise RemoteProtocolError(f"a message in the topic of places cannot be read: {error}") from error
 
