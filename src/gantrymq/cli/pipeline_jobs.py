@@ -52,6 +52,8 @@ def run_job(
     from gantrymq.spark.pipelines import running
 
     job = _job(file, changes)
+    with errors_shown(USAGE):
+        progress, stop_file = file_of(progress, "--progress"), file_of(stop_file, "--stop-file")
     run_with_status(lambda listener: running.run(job, running.Ending(stop_file, until_end), listener, progress))
 
 
@@ -100,6 +102,13 @@ def backfill_job(
             raise ConfigError("--slice must be longer than nothing")
         running.check_over(end_ms, SystemClock().wall_ms())
     run_with_status(lambda listener: running.run_backfill(job, begin_ms, end_ms, slice_ms, listener, progress))
+
+
+def file_of(path: str | None, option: str) -> str | None:
+    """The absolute path of a file that an option names; None for None. Raises ConfigError for an address."""
+    from gantrymq.spark.pipelines.addresses import directory_of
+
+    return None if path is None else directory_of(path, option)
 
 
 def _job(file: str, changes: list[str] | None) -> Job:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from gantrymq.cli.cluster_options import LOCAL, NameServers
 from gantrymq.cli.pipeline_history import archive, lifecycle, replay
-from gantrymq.cli.pipeline_jobs import USAGE, backfill_job, check_job, errors_shown, need_spark
+from gantrymq.cli.pipeline_jobs import USAGE, backfill_job, check_job, errors_shown, file_of, need_spark
 from gantrymq.cli.pipeline_jobs import run_job as run_job_file
 from gantrymq.cli.pipeline_process import run_job
 from gantrymq.cli.pipeline_status import export_status, status
@@ -91,6 +91,7 @@ def order_paid(
 
     with errors_shown(USAGE):
         spark_run = run_of(master, python, conf)
+        progress, stop_file = file_of(progress, "--progress"), file_of(stop_file, "--stop-file")
     job = OrderPaidJob(
         name_servers=name_servers, topic=topic, out=out, checkpoint=checkpoint, stop_file=stop_file,
         until_end=until_end, progress=progress, interval_ms=interval_ms, starting=starting.value,

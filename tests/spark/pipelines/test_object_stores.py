@@ -74,9 +74,9 @@ def iceberg(where: Path, store: str) -> Any:
 @pytest.mark.parametrize("kind", [delta, iceberg])
 def test_a_table_has_each_batch_once(kind: Callable[[Path, str], Any], tmp_path: Path, store: str) -> None:
     target = kind(tmp_path, store)
-    assert not is_there(target, OsDisk())
+    assert not is_there("t", target, OsDisk())
     writer = opened(target)
-    assert is_there(target, OsDisk())
+    assert is_there("t", target, OsDisk())
     assert writer.add("q", 0, rows("a", "b")) == 2
     writer.close()
     writer = opened(target)  # the next run, to which Spark gives the last batch again

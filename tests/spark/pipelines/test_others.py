@@ -112,6 +112,20 @@ def test_a_table_that_was_lost_behind_its_checkpoint_is_missed(kind: Callable[[P
         _refuse_lost_tables(runs.job, OsDisk())
 
 
+def test_a_database_that_was_made_anew_is_missed(tmp_path: Path, postgresql: Place) -> None:
+    """And a target that goes to another table of the same database."""
+    make = "CREATE TABLE orders (id text PRIMARY KEY, amount bigint)"
+    postgresql.execute(make)
+    runs = Runs(tmp_path, PostgresqlTarget(dsn=postgresql.dsn, table="orders", key=("id",)))
+    runs.run("q")
+    (tmp_path / "checkpoint" / "commits").mkdir()
+    (tmp_path / "checkpoint" / "commits" / "0").touch()
+    _refuse_lost_tables(runs.job, OsDisk())
+    postgresql.execute("DROP TABLE orders", "DROP TABLE gantry_batches", make)
+    with pytest.raises(TableLost, match=r"the table of the target t is not in orders\. Move it back"):
+        _refuse_lost_tables(runs.job, OsDisk())
+
+
 def test_a_backfill_does_not_change_an_event_that_postgresql_has(tmp_path: Path, postgresql: Place) -> None:
     """The first event of a key counts. In a table with another key the newest event of a row does."""
     postgresql.execute(

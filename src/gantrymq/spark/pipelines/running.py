@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from gantrymq.errors import ConfigError, GantryError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.spark.offsets import Positions, StreamOffset, covers
+from gantrymq.spark.patience import may_pass
 from gantrymq.spark.pipelines import event_stream
 from gantrymq.spark.pipelines.addresses import wrong_places
 from gantrymq.spark.pipelines.batches import Batches
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 SETTLED_MS = 60_000
 """So long after its end a time range counts as over: the clocks of brokers may be behind that of this machine."""
+log = logging.getLogger("gantrymq.spark")
+
 LOOK_EVERY_S = 0.2
 """How often the main thread checks the query, and whether the stop file exists."""
 
@@ -135,7 +139,7 @@ def _refuse_lost_tables(job: Job, disk: Disk) -> None:
     if not has_batches(job.checkpoint, disk):
         return
     for name, target in job.targets.items():
-        if not is_there(target, disk):
+        if not is_there(name, target, disk):
             raise TableLost(
                 f"the checkpoint {job.checkpoint} has read messages before, and the table of the target {name} is not "
                 f"in {place_of(target)}. Move it back; or fill a new table with `gantry pipeline backfill` first; or "
@@ -262,8 +266,9 @@ def _wait_for_end(query: StreamingQuery, job: Job, ending: Ending, progress: Pro
     target: Positions | None = None
     while query.isActive:
         if target is None and ending.stop_file and disk.exists(ending.stop_file):
-            target = ends_of(job)
-            progress.say("stopping", target=sum(target.values()))
+            target = _ends_if_known(job)
+            if target is not None:
+                progress.say("stopping", target=sum(target.values()))
         reached = reached_by(query)
         _refuse_lost_rows(query)
         if target is not None and reached and covers(reached, target):
@@ -273,6 +278,17 @@ def _wait_for_end(query: StreamingQuery, job: Job, ending: Ending, progress: Pro
     if error is not None:
         raise error
     _refuse_lost_rows(query)
+
+
+def _ends_if_known(job: Job) -> Positions | None:
+    """The ends of the topics; None while name servers or brokers are away, which is no reason for a job to fail."""
+    try:
+        return ends_of(job)
+    except GantryError as error:
+        if not may_pass(error):
+            raise
+        log.warning("the end of the run is put off: %s", error)
+        return None
 
 
 def _refuse_lost_rows(query: StreamingQuery) -> None:

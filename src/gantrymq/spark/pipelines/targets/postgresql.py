@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.job import PostgresqlTarget
+from gantrymq.spark.pipelines.others import NOBODY
 from gantrymq.spark.pipelines.targets.postgresql_connection import PostgresqlConnection
 from gantrymq.sql.rules.creation import created
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCHES = "gantry_batches"
+NOTED = 0
+"""The batch of ``NOBODY`` in the line that notes a table."""
 _CREATE = f"""CREATE TABLE IF NOT EXISTS {BATCHES} (
     query text, target text, batch bigint NOT NULL, PRIMARY KEY (query, target))"""
 _REMEMBER = (
@@ -48,6 +51,15 @@ class PostgresqlWriter:
         with self._connected() as connection:
             for statement, _ in statements:
                 connection.execute(statement)
+
+    def exists(self) -> bool:
+        """Whether a run has noted the table. In a database that was made anew, none has."""
+        return self.has(NOBODY, NOTED)
+
+    def make(self) -> None:
+        """Note the table."""
+        with self._connected() as connection:
+            connection.execute(_REMEMBER, (NOBODY, self._target_id, NOTED))
 
     def has(self, query: str, batch: int) -> bool:
         asked = f"SELECT batch FROM {BATCHES} WHERE query = %s AND target = %s"  # nosec B608 # the same
@@ -87,9 +99,9 @@ class PostgresqlWriter:
         return len(rows)
 
     def others(self, query: str) -> Mapping[str, int]:
-        asked = f"SELECT query, batch FROM {BATCHES} WHERE target = %s AND query <> %s"  # nosec B608 # the same
+        asked = f"SELECT query, batch FROM {BATCHES} WHERE target = %s AND query NOT IN (%s, %s)"  # nosec B608 # the same
         with self._connected() as connection:
-            return dict(connection.execute(asked, (self._target_id, query)).fetchall())
+            return dict(connection.execute(asked, (self._target_id, query, NOBODY)).fetchall())
 
     def known(self, query: str, keys: pa.Table) -> pa.Table | None:
         # Of a table with another key the newest event of a row counts, so each of them must come in its turn.

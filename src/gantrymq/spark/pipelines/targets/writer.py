@@ -49,9 +49,9 @@ class Writer(Protocol):
         """Let other programs write."""
 
 
-def is_there(target: TableTarget, disk: Disk) -> bool:
-    """Whether a run has made the table of a target. That of PostgreSQL is made by its owner; its writer refuses to open
-    without it."""
+def is_there(name: str, target: TableTarget, disk: Disk) -> bool:
+    """Whether the table of a target is the one that an earlier run has made. That of PostgreSQL is made by its owner,
+    and the first run has noted it in the database. Raises ConfigError for a table that its owner has not made."""
     if isinstance(target, ParquetTarget):
         return description_of(target.path, disk) is not None
     if isinstance(target, DeltaTarget):
@@ -62,7 +62,13 @@ def is_there(target: TableTarget, disk: Disk) -> bool:
         from gantrymq.spark.pipelines.targets.iceberg import IcebergWriter
 
         return IcebergWriter(target).exists()
-    return True
+    from gantrymq.spark.pipelines.targets.postgresql import PostgresqlWriter
+
+    writer = PostgresqlWriter(target, name)
+    try:
+        return writer.exists()
+    finally:
+        writer.close()
 
 
 def place_of(target: TableTarget) -> str:
@@ -96,7 +102,9 @@ def open_writer(target: Target, name: str, columns: Columns, source: Mapping[str
     if isinstance(target, PostgresqlTarget):
         from gantrymq.spark.pipelines.targets.postgresql import PostgresqlWriter
 
-        return PostgresqlWriter(target, name)
+        rows = PostgresqlWriter(target, name)
+        rows.make()
+        return rows
     assert_topic: TopicTarget = target
     from gantrymq.spark.pipelines.targets.topic import TopicWriter
 
