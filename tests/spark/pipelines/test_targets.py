@@ -10,18 +10,13 @@ import pyarrow as pa
 import pytest
 
 from gantrymq.errors import ConfigError, StoreLocked
-from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.runtime.rng import SystemRng
-from gantrymq.spark.patience import Patience
 from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, ParquetTarget, PostgresqlTarget
 from gantrymq.spark.pipelines.known_rows import without
 from gantrymq.spark.pipelines.projections import Columns
-from gantrymq.spark.pipelines.targets.parquet import DIRECTORIES_KEPT
+from gantrymq.spark.pipelines.targets.parquet import DIRECTORIES_KEPT, NO_VALUE
+from gantrymq.spark.pipelines.targets.postgresql_connection import Databases
 from gantrymq.spark.pipelines.targets.writer import Writer, open_writer
-from tests.sql.databases import Place, database_server, postgresql
-
-__all__ = ["database_server", "postgresql"]
 
 SCHEMA = "id string, amount bigint"
 
@@ -31,7 +26,7 @@ def rows(*ids: str, amount: int = 1) -> pa.Table:
 
 
 def opened(target: Any) -> Writer:
-    return open_writer(target, "t", Columns(("id", "amount"), SCHEMA, rows().schema), {}, OsDisk())
+    return open_writer(target, "t", Columns(("id", "amount"), SCHEMA, rows().schema), {}, OsDisk(), Databases())
 
 
 def known(writer: Writer, query: str, *ids: str) -> list[str]:
@@ -139,55 +134,17 @@ def test_a_partition_needs_its_column(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_rows_of_postgresql_are_updated_by_their_key(postgresql: Place) -> None:
-    postgresql.execute("CREATE TABLE orders (id text PRIMARY KEY, amount bigint, note text DEFAULT 'new')")
-    target = PostgresqlTarget(dsn=postgresql.dsn, table="public.orders", key=("id",))
+def test_values_that_cannot_name_a_directory(tmp_path: Path) -> None:
+    target = ParquetTarget(path=f"{tmp_path}/table", partition_by=("id",))
     writer = opened(target)
-    assert writer.add("q", 0, pa.concat_tables([rows("a", "b"), rows("a", amount=5)])) == 3
+    batch = rows("a", "x" * 252, "x" * 253, "é" * 50, NO_VALUE, "a")
+    assert writer.refusals("q", 0, batch) == {
+        2: "the column id has a value for which the name of a directory would have 256 bytes",
+        3: "the column id has a value for which the name of a directory would have 303 bytes",
+        4: "the column id is __HIVE_DEFAULT_PARTITION__, which readers of directories take for null",
+    }
+    assert writer.add("q", 0, batch.take([0, 1, 5])) == 3
     writer.close()
-    writer = opened(target)
-    assert writer.has("q", 0) and not writer.has("q", 1)
-    assert writer.add("q", 0, rows("x")) == 0
-    assert writer.add("p", 0, rows("b", amount=7)) == 1
-    assert writer.rows() == 2
-    writer.close()
-    assert postgresql.execute("SELECT id, amount, note FROM orders ORDER BY id") == [("a", 5, "new"), ("b", 7, "new")]
-
-
-def test_a_connection_that_postgresql_has_ended_is_opened_again(postgresql: Place) -> None:
-    """Before each kind of question. The caller repeats its batch."""
-    postgresql.execute("CREATE TABLE orders (id text PRIMARY KEY, amount bigint)")
-    writer = opened(PostgresqlTarget(dsn=postgresql.dsn, table="orders", key=("id",)))
-    others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    patience = Patience(5_000, SystemClock(), SystemRng())
-    questions: tuple[tuple[Callable[[], object], object], ...] = (
-        (lambda: writer.has("q", 0), False),
-        (lambda: writer.add("q", 0, rows("a", "b")), 2),
-        (lambda: writer.others("p"), {"q": 0}),
-        (lambda: known(writer, "p", "a", "x"), ["a"]),
-        (writer.rows, 2),
-    )
-    for ask, expected in questions:
-        assert postgresql.execute(f"SELECT pg_terminate_backend(pid) {others}") == [(True,)]
-        assert patience.call("asking", ask) == expected
-    writer.close()
-
-
-def test_a_batch_that_postgresql_refuses_leaves_nothing(postgresql: Place) -> None:
-    import psycopg
-
-    postgresql.execute("CREATE TABLE orders (id text PRIMARY KEY, amount bigint CHECK (amount < 5))")
-    writer = opened(PostgresqlTarget(dsn=postgresql.dsn, table="orders", key=("id",)))
-    with pytest.raises(psycopg.Error):
-        writer.add("q", 0, pa.concat_tables([rows("a"), rows("b", amount=9)]))
-    assert (writer.rows(), writer.has("q", 0)) == (0, False)
-    assert writer.add("q", 0, rows("a")) == 1
-    writer.close()
-
-
-def test_a_table_that_postgresql_does_not_have(postgresql: Place) -> None:
-    with pytest.raises(ConfigError, match=r'targets.t: PostgreSQL refuses: relation "orders" does not exist'):
-        opened(PostgresqlTarget(dsn=postgresql.dsn, table="orders", key=("id",)))
 
 
 @pytest.mark.parametrize("library", ["deltalake", "pyiceberg", "psycopg"])

@@ -1,8 +1,8 @@
 """From messages to events: bodies decoded, those that are no events marked, repeats removed. Works for streams and
 batches.
 
-The columns that leave here are: ``good``; the columns of the view ``events``, with a prefix; and the columns of the
-message, which are null where the event is good and nobody reads them.
+The columns that leave here are: ``reason``, which is null for an event and says of every other message why it is none;
+the columns of the view ``events``, with a prefix; and the columns of the message.
 """
 
 from __future__ import annotations
@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.option_table import BY_NAME, DECLARED, Query
+from gantrymq.spark.pipelines.conditions import not_held, tried
+from gantrymq.spark.pipelines.formats.decoding import EVENT, decoder_of
+from gantrymq.spark.pipelines.formats.decoding import REASON as EVENT_REASON
+from gantrymq.spark.pipelines.formats.kinds import quoted
 from gantrymq.spark.pipelines.job import MESSAGE_COLUMNS, Body, Job
 from gantrymq.spark.pipelines.job_clock import JobClock
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-CORRUPT = "_not_json"
+REASON = "reason"
 PREFIX = "event "
 """Before the names of the columns of an event; no column of a message begins like this."""
 MESSAGE = "message"
 """The struct in the view ``events`` with the columns of the message that ``source.columns`` names."""
+VALID = "_valid"
 STATE = "spark.sql.streaming.stateStore."
 STATE_CONF = {
     STATE + "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
@@ -74,42 +79,42 @@ def events_of(frame: DataFrame, job: Job, clock: JobClock | None) -> DataFrame:
     marked = _marked(_decoded(frame, job.body), job)
     if job.events.key:
         marked = _once(marked, job, clock)
-    # What only dead letters need travels only with them.
-    kept = [f.when(~f.col("good"), f.col(name)).alias(name) for name in MESSAGE_COLUMNS]
+    # A target may refuse an event, which becomes a dead letter then. Without dead letters nobody needs the body again.
+    body = f.col("body") if job.dead_letters is not None else f.lit(None).cast("binary")
     # Plain columns, and not a struct: a batch is cached by column, and each projection reads only what it names.
-    fields = [f.col(f"event.`{name}`").alias(PREFIX + name) for name in _names_in(marked)]
-    return marked.select("good", *fields, *kept)
+    fields = [f.col(f"{EVENT}.{quoted(name)}").alias(PREFIX + name) for name in _names_in(marked)]
+    return marked.select(REASON, *fields, *MESSAGE_COLUMNS[:-1], body.alias(MESSAGE_COLUMNS[-1]))
 
 
 def view_of(events: DataFrame) -> DataFrame:
-    """The view ``events``: the events that are good, with the names that projections use."""
+    """The view ``events``: the events, with the names that projections use."""
     from pyspark.sql import functions as f
 
     named = [name for name in events.columns if name.startswith(PREFIX)]
-    return events.where("good").select(*(f.col(f"`{name}`").alias(name.removeprefix(PREFIX)) for name in named))
+    fields = [f.col(quoted(name)).alias(name.removeprefix(PREFIX)) for name in named]
+    return events.where(f.col(REASON).isNull()).select(*fields)
+
+
+def place() -> Column:
+    """The position of a message as a text, which is unique: no two dead letters are the same."""
+    from pyspark.sql import functions as f
+
+    return f.concat_ws("/", *MESSAGE_COLUMNS[:-1])
 
 
 def _decoded(frame: DataFrame, body: Body) -> DataFrame:
-    """The message with a column ``event``: null where the body has another format."""
+    """The message with the columns ``event`` and ``event_reason``, one of which is null."""
     from pyspark.sql import functions as f
 
     if body.format == "none":
-        return frame.withColumn("event", f.struct(*frame.columns))
-    if body.format == "json":
-        schema = f"{body.schema}, {CORRUPT} string"
-        options = {"columnNameOfCorruptRecord": CORRUPT}
-        read = frame.withColumn("event", f.from_json(f.col("body").cast("string"), schema, options))
-        event = f.when(f.col(f"event.{CORRUPT}").isNull(), f.col("event").dropFields(CORRUPT))
-        return read.withColumn("event", event)
-    from gantrymq.spark.pipelines.binary_bodies import decoder_of
-
+        return frame.withColumns({EVENT: f.struct(*frame.columns), EVENT_REASON: f.lit(None).cast("string")})
     decoder = decoder_of(body)
-    schema = ", ".join(f"{name} {kind}" for name, kind in [*frame.dtypes, ("event", decoder.spark_type)])
-    return frame.mapInArrow(decoder.add_event, schema)
+    columns = [*frame.dtypes, (EVENT, decoder.spark_type), (EVENT_REASON, "string")]
+    return frame.mapInArrow(decoder.add_event, ", ".join(f"{name} {kind}" for name, kind in columns))
 
 
 def _marked(frame: DataFrame, job: Job) -> DataFrame:
-    """With ``good``: the body is an event, its key is complete, and ``events.valid`` holds."""
+    """With ``reason``: null where the body is an event, its key is complete, and ``events.valid`` holds."""
     from pyspark.sql import functions as f
 
     fields = _names_in(frame)
@@ -120,29 +125,32 @@ def _marked(frame: DataFrame, job: Job) -> DataFrame:
     if named and job.body.format != "none":
         if MESSAGE in fields:
             raise ConfigError(f"source.columns: rename the column {MESSAGE} of the events, which is the message's name")
-        with_message = f.col("event").withField(MESSAGE, f.struct(*named))
-        frame = frame.withColumn("event", f.when(f.col("event").isNotNull(), with_message))
-    good = f.col("event").isNotNull()
+        with_message = f.col(EVENT).withField(MESSAGE, f.struct(*named))
+        frame = frame.withColumn(EVENT, f.when(f.col(EVENT).isNotNull(), with_message))
+    reasons = [f.col(EVENT_REASON)]
     for name in job.events.key:
-        good = good & f.col(f"event.`{name}`").isNotNull()
+        missing = f.lit(f"the column {name}, which is part of events.key, is null")
+        reasons.append(f.when(f.col(f"{EVENT}.{quoted(name)}").isNull(), missing))
     if job.events.valid is not None:
         # The condition speaks of the columns of the event, and the columns of the message must not hide them.
         outer = [f.col(name).alias(f"_message_{name}") for name in frame.columns]
-        inner = frame.select(*outer).select("*", "_message_event.*").withColumn("good", f.expr(job.events.valid))
-        frame = inner.select(*(f.col(f"_message_{name}").alias(name) for name in frame.columns), "good")
-        good = good & f.coalesce(f.col("good"), f.lit(False))
-    return frame.withColumn("good", good)
+        inner = frame.select(*outer).select("*", f"_message_{EVENT}.*")
+        inner = inner.withColumn(VALID, tried(inner, job.events.valid))
+        frame = inner.select(*(f.col(f"_message_{name}").alias(name) for name in frame.columns), VALID)
+        reasons.append(not_held(VALID, job.events.valid))
+    return frame.withColumn(REASON, f.coalesce(*reasons))
 
 
 def _names_in(frame: DataFrame) -> list[str]:
     """The names of the columns of an event."""
-    return [field.name for field in frame.schema["event"].dataType.fields]
+    return [field.name for field in frame.schema[EVENT].dataType.fields]
 
 
 def _once(frame: DataFrame, job: Job, clock: JobClock | None) -> DataFrame:
     from pyspark.sql import functions as f
 
-    frame = frame.withColumn("identity", f.when(f.col("good"), _key(job)).otherwise(_place()))
+    identity = f.when(f.col(REASON).isNull(), _key(job)).otherwise(f.concat_ws("/", f.lit("at"), place()))
+    frame = frame.withColumn("identity", identity)
     if clock is None:
         return frame.dropDuplicates(["identity"])
     # Spark forgets a key when the watermark, which is one delay behind, has passed the key's time plus the delay. So
@@ -156,12 +164,5 @@ def _key(job: Job) -> Column:
     """The key as a text. Each part follows its length, so that no two different keys have the same text."""
     from pyspark.sql import functions as f
 
-    texts = [f.col(f"event.`{name}`").cast("string") for name in job.events.key]
+    texts = [f.col(f"{EVENT}.{quoted(name)}").cast("string") for name in job.events.key]
     return f.concat(*(part for text in texts for part in (f.length(text), f.lit(" "), text)))
-
-
-def _place() -> Column:
-    """The position of a message, which is unique: no two dead letters are the same."""
-    from pyspark.sql import functions as f
-
-    return f.concat_ws("/", f.lit("at"), "topic", "broker_name", "queue_id", "queue_offset")

@@ -18,6 +18,9 @@ DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)")
 UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 MESSAGE_COLUMNS: Final = ("topic", "broker_name", "queue_id", "queue_offset", "body")
 """The columns that every job reads. They are also the columns of the dead letters, with a reason."""
+Allowed: TypeAlias = Literal["any_as_text", "rounding", "replaced_bytes"]
+"""What a job can allow of its bodies; without these, a value is exactly the one of the body or the message is a dead
+letter."""
 DEAD_LETTER_SCHEMA: Final = (
     "topic string, broker_name string, queue_id int, queue_offset bigint, body binary, reason string"
 )
@@ -39,6 +42,10 @@ class Body(Section, frozen=True, kw_only=True):
     --include_imports --descriptor_set_out`` writes it."""
     message: str | None = None
     """protobuf: the full name of the message type, for example ``shop.OrderPaid``."""
+    allow: tuple[Allowed, ...] = ()
+    """``any_as_text``: a column of type string takes every value, as it is written in the JSON. ``rounding``: decimals
+    are rounded half up to the digits of their columns, and times are cut to microseconds. ``replaced_bytes``: bytes
+    that are not UTF-8 become U+FFFD, which can make two keys equal."""
 
 
 class Events(Section, frozen=True, kw_only=True):

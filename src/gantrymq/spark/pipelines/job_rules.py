@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -15,6 +15,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.spark.options import parse_options
 from gantrymq.spark.pipelines.addresses import scheme_of, wrong_places
 from gantrymq.spark.pipelines.job import (
+    Allowed,
     Body,
     Events,
     Job,
@@ -159,6 +160,10 @@ def _body(body: Body) -> Iterator[Problem]:
             yield Problem(f"body.{name}", f"this key has no meaning for the format {body.format}; remove it")
         if not given and name in needed:
             yield Problem("body", f"the format {body.format} needs the key {name}")
+    meant = {"json": get_args(Allowed), "protobuf": ("rounding",)}.get(body.format, ())
+    for one in body.allow:
+        if one not in meant:
+            yield Problem("body.allow", f"{one} has no meaning for the format {body.format}; remove it")
 
 
 def _targets(job: Job) -> Iterator[Problem]:

@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gantrymq.spark.pipelines.event_stream import view_of
+from gantrymq.spark.pipelines.event_stream import REASON, place, view_of
 from gantrymq.spark.pipelines.job import DEAD_LETTER_SCHEMA, MESSAGE_COLUMNS, Job
 from gantrymq.spark.pipelines.job_rules import JobInvalid, Problem
+from gantrymq.spark.pipelines.reasons import plain
+from gantrymq.spark.pipelines.spark_errors import Failed, first_lines, is_about_data
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 VIEW = "events"
+REFUSED = "_refused_place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ def columns_of(spark: SparkSession, job: Job, events: DataFrame) -> dict[str, Co
         try:
             frame = spark.sql(target.sql)
         except PySparkException as error:
-            problems.append(Problem(key, f"Spark refuses this query: {_first_lines(error)}"))
+            problems.append(Problem(key, f"Spark refuses this query: {first_lines(error)}"))
             continue
         columns = frame.columns
         needed = [*getattr(target, "key", ()), *getattr(target, "partition_by", ())]
@@ -73,35 +76,43 @@ def columns_of(spark: SparkSession, job: Job, events: DataFrame) -> dict[str, Co
     return found
 
 
-def rows_of(batch: DataFrame, job: Job, names: list[str]) -> Mapping[str, pa.Table]:
-    """The rows of these targets. ``batch`` is persisted: each projection is one small Spark job."""
-    view_of(batch).createOrReplaceTempView(VIEW)
-    return {name: batch.sparkSession.sql(job.targets[name].sql).toArrow() for name in names}
+def evaluated(spark: SparkSession, events: DataFrame, sql: str) -> pa.Table:
+    """The rows of a query of the view ``events``. Raises Failed where the events are at fault."""
+    events.createOrReplaceTempView(VIEW)
+    try:
+        return spark.sql(sql).toArrow()
+    # PySpark has its own errors for some of Java's, and Py4J's for others.
+    except Exception as error:
+        if is_about_data(error):
+            raise Failed(error) from error
+        raise
 
 
-def dead_letters_of(batch: DataFrame, job: Job) -> pa.Table:
-    """The messages of a batch that are no events."""
+def without(batch: DataFrame, refused: Mapping[str, str]) -> DataFrame:
+    """The messages of a batch but these, which are known by their places."""
+    from pyspark.sql import functions as f
+
+    if not refused:
+        return batch
+    return batch.join(f.broadcast(_places(batch, refused)), place() == f.col(REFUSED), "left_anti")
+
+
+def dead_letters_of(batch: DataFrame, refused: Mapping[str, str]) -> pa.Table:
+    """The messages of a batch that are no events, and those that a target has refused."""
+    from pyspark.sql import functions as f
+
+    if refused:
+        known = f.broadcast(_places(batch, refused))
+        batch = batch.join(known, place() == f.col(REFUSED), "left")
+        batch = batch.withColumn(REASON, f.coalesce(REASON, f.col("_refused_reason")))
+    return batch.where(f.col(REASON).isNotNull()).select(*MESSAGE_COLUMNS, REASON).toArrow()
+
+
+def _places(batch: DataFrame, refused: Mapping[str, str]) -> DataFrame:
     import pyarrow as pa
 
-    rows = batch.where("not good").select(*MESSAGE_COLUMNS).toArrow()
-    return rows.append_column("reason", pa.array([reason_of(job)] * len(rows), pa.string()))
-
-
-def reason_of(job: Job) -> str:
-    """Why a message of this job can be a dead letter."""
-    reasons = []
-    if job.body.format != "none":
-        kind = {"json": "a JSON object with", "avro": "Avro of", "protobuf": "Protobuf of"}[job.body.format]
-        reasons.append(f"the body is not {kind} the schema of the job {job.name}")
-    if job.events.key:
-        reasons.append(f"a column of the key ({', '.join(job.events.key)}) is null")
-    if job.events.valid is not None:
-        reasons.append(f"the condition does not hold: {job.events.valid.strip()}")
-    return ", or ".join(reasons)
-
-
-def _first_lines(error: Exception) -> str:
-    return " ".join(str(error).split("\n\nJVM stacktrace")[0].split())[:500]
+    columns = {REFUSED: list(refused), "_refused_reason": [plain(one) for one in refused.values()]}
+    return batch.sparkSession.createDataFrame(pa.table(columns))
 
 
 def _quoted(name: str) -> str:

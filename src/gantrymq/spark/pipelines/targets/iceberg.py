@@ -52,6 +52,10 @@ class IcebergWriter:
                 return int(facts[BATCH]) >= batch
         return False
 
+    def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
+        """An Iceberg table has every value that Spark has."""
+        return {}
+
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
         if not len(rows) or self.has(query, batch):
             return 0

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The directory name for null, which Spark and pyarrow read as null."""
+LONGEST_NAME = 255
+"""Bytes in the name of a directory, on all usual file systems."""
 DIRECTORIES_KEPT = 8
 """The keys that other queries have put into so many directories are kept in memory. A job that reads old messages
 again goes through the days of all topics at about the same pace."""
@@ -37,6 +39,16 @@ class ParquetWriter:
     def has(self, query: str, batch: int) -> bool:
         # Of a partitioned batch some directories may be there and others not; ``add`` looks into each.
         return not self._partition_by and self._root.has(query, batch)
+
+    def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
+        """Values that cannot be the name of a directory. A file has every value that Spark has."""
+        found: dict[int, str] = {}
+        for name in self._partition_by:
+            for value in rows[name].unique().to_pylist():
+                reason = _not_a_directory(name, value)
+                if reason is not None:
+                    found |= dict.fromkeys(_indices(rows[name], value), reason)
+        return found
 
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
         if not self._partition_by:
@@ -146,6 +158,23 @@ def _parts(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, pa.Table
             )
             chosen = equal if chosen is None else pc.and_(chosen, equal)
         yield "/".join(f"{name}={directory_text(row[name])}" for name in names), rest.filter(chosen)
+
+
+def _not_a_directory(name: str, value: Any) -> str | None:
+    """Why no directory can be named after this value."""
+    if value == NO_VALUE:
+        return f"the column {name} is {NO_VALUE}, which readers of directories take for null"
+    length = len(f"{name}={directory_text(value)}".encode())
+    if length > LONGEST_NAME:
+        return f"the column {name} has a value for which the name of a directory would have {length} bytes"
+    return None
+
+
+def _indices(column: pa.ChunkedArray, value: Any) -> list[int]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return list(pc.indices_nonzero(pc.equal(column, pa.scalar(value, column.type))).to_pylist())
 
 
 def directory_text(value: Any) -> str:

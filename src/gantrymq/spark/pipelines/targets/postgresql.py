@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.job import PostgresqlTarget
 from gantrymq.spark.pipelines.others import NOBODY
-from gantrymq.spark.pipelines.targets.postgresql_connection import PostgresqlConnection
+from gantrymq.spark.pipelines.targets.postgresql_connection import Databases, Part
+from gantrymq.spark.pipelines.targets.postgresql_limits import COLUMNS, Column, unfit
+from gantrymq.spark.pipelines.targets.postgresql_rows import Insertion, tuples
+from gantrymq.spark.pipelines.targets.refusal import RowRefused
 from gantrymq.sql.rules.creation import created
 
 if TYPE_CHECKING:
@@ -28,20 +31,29 @@ _REMEMBER = (
 class PostgresqlWriter:
     """Writes a batch in one database transaction, together with its number in the table ``gantry_batches``."""
 
-    def __init__(self, target: PostgresqlTarget, name: str) -> None:
+    def __init__(self, target: PostgresqlTarget, name: str, databases: Databases) -> None:
         try:
             import psycopg
+            from psycopg import sql
         except ImportError as error:
             raise ConfigError(
                 f"the target postgresql needs the package psycopg; run: pip install 'gantrymq[postgresql]' ({error})"
             ) from error
         self._target = target
+        self._name = name
         self._target_id = f"{name}: {target.table}"
         """A target that writes to another table is another one, also in a job that has a copy of the checkpoint."""
-        self._connected = PostgresqlConnection.to(target.dsn, name)
+        self._table = sql.Identifier(*target.table.split("."))
+        self._connected = databases.at(target.dsn, name)
+        self._inserted: pa.Table | None = None
+        """The rows that were put into the transaction last."""
         try:
             created([_CREATE], self._alone)
-            self._table_columns()
+            with self._connected() as connection:
+                # Raises the server's error when the table does not exist or must not be read.
+                connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(self._table))
+                named = self._table.as_string(connection)
+                self._columns = [Column(*row) for row in connection.execute(COLUMNS, (named,)).fetchall()]
         except psycopg.Error as error:
             raise ConfigError(
                 f"targets.{name}: PostgreSQL refuses: {str(error).strip()}; check dsn and table"
@@ -67,35 +79,37 @@ class PostgresqlWriter:
             found = connection.execute(asked, (query, self._target_id)).fetchone()
         return found is not None and found[0] >= batch
 
-    def add(self, query: str, batch: int, rows: pa.Table) -> int:
+    def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
+        """What the types of the columns cannot have; and if nothing is wrong with those, what the server refuses: then
+        the rows are in the open transaction when this returns, and ``add`` commits it."""
+        self._inserted = None
+        self._connected.undo(self._name)
         if not len(rows) or self.has(query, batch):
-            return 0
-        from psycopg import sql
+            return {}
+        found = unfit(rows, self._columns)
+        if found:
+            return found
+        self._connected.begin(self._name)
+        with self._connected() as connection:
+            found = Insertion.of(connection, self._table, rows, self._target.key).all_but_refused()
+            if not found:
+                connection.execute(_REMEMBER, (query, self._target_id, batch))
+                self._inserted = rows
+        if found:
+            self._connected.undo(self._name)
+        return found
 
-        table = sql.Identifier(*self._target.table.split("."))
-        columns = sql.SQL(", ").join(map(sql.Identifier, rows.column_names))
-        key = sql.SQL(", ").join(map(sql.Identifier, self._target.key))
-        others = [name for name in rows.column_names if name not in self._target.key]
-        changes = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in others)
-        action = sql.SQL("DO UPDATE SET {}").format(changes) if others else sql.SQL("DO NOTHING")
-        with self._connected() as connection, connection.transaction(), connection.cursor() as cursor:
-            cursor.execute(
-                sql.SQL("CREATE TEMPORARY TABLE gantry_new ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA").format(
-                    columns, table
-                )
-            )
-            with cursor.copy(sql.SQL("COPY gantry_new ({}) FROM STDIN").format(columns)) as copy:
-                for row in _tuples(rows):
-                    copy.write_row(row)
-            # The last row of a key counts, as if the rows came one after the other.
-            cursor.execute("ALTER TABLE gantry_new ADD COLUMN gantry_order bigserial")
-            cursor.execute(
-                sql.SQL(
-                    "INSERT INTO {table} ({columns}) SELECT DISTINCT ON ({key}) {columns} FROM gantry_new"
-                    " ORDER BY {key}, gantry_order DESC ON CONFLICT ({key}) {action}"
-                ).format(table=table, columns=columns, key=key, action=action)
-            )
-            cursor.execute(_REMEMBER, (query, self._target_id, batch))
+    def add(self, query: str, batch: int, rows: pa.Table) -> int:
+        if self._inserted is not rows or self._connected.part(self._name) is Part.NONE:
+            refusals = self.refusals(query, batch, rows)
+            if refusals:
+                at, reason = next(iter(refusals.items()))
+                raise RowRefused(f"targets.{self._name}: row {at} of batch {batch} is refused: {reason}")
+            if self._inserted is None:
+                return 0
+        if self._connected.part(self._name) is Part.OPEN:
+            self._connected.commit()
+        self._inserted = None
         return len(rows)
 
     def others(self, query: str) -> Mapping[str, int]:
@@ -110,49 +124,36 @@ class PostgresqlWriter:
         import pyarrow as pa
         from psycopg import sql
 
-        table = sql.Identifier(*self._target.table.split("."))
         columns = sql.SQL(", ").join(map(sql.Identifier, keys.column_names))
         with self._connected() as connection, connection.transaction(), connection.cursor() as cursor:
             cursor.execute(
                 sql.SQL("CREATE TEMPORARY TABLE gantry_keys ON COMMIT DROP AS SELECT {}, 0 AS gantry_row FROM {}"
-                        " WITH NO DATA").format(columns, table)
+                        " WITH NO DATA").format(columns, self._table)
             )  # fmt: skip
             with cursor.copy(sql.SQL("COPY gantry_keys ({}, gantry_row) FROM STDIN").format(columns)) as copy:
-                for number, row in enumerate(_tuples(keys)):
+                for number, row in enumerate(tuples(keys)):
                     copy.write_row((*row, number))
             cursor.execute(
                 sql.SQL("SELECT gantry_row FROM gantry_keys WHERE EXISTS (SELECT 1 FROM {} AS there WHERE {})").format(
-                    table,
+                    self._table,
                     sql.SQL(" AND ").join(
                         sql.SQL("there.{0} = gantry_keys.{0}").format(sql.Identifier(name))
                         for name in keys.column_names
                     ),
                 )
             )
-            return keys.take(pa.array([row for (row,) in cursor.fetchall()], pa.int64()))
+            found = [row for (row,) in cursor.fetchall()]
+            cursor.execute("DROP TABLE gantry_keys")  # the transaction may be one that goes on
+            return keys.take(pa.array(found, pa.int64()))
 
     def rows(self) -> int:
         from psycopg import sql
 
-        table = sql.Identifier(*self._target.table.split("."))
         with self._connected() as connection:
-            return int(connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table)).fetchone()[0])
+            return int(connection.execute(sql.SQL("SELECT count(*) FROM {}").format(self._table)).fetchone()[0])
 
     def finish(self) -> None:
         """Every batch is committed already."""
 
     def close(self) -> None:
         self._connected.close()
-
-    def _table_columns(self) -> None:
-        """Raise the server's error when the table does not exist or must not be read."""
-        from psycopg import sql
-
-        table = sql.Identifier(*self._target.table.split("."))
-        with self._connected() as connection:
-            connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(table))
-
-
-def _tuples(rows: pa.Table) -> Iterator[Sequence[Any]]:
-    for batch in rows.to_batches():
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

@@ -31,6 +31,10 @@ class TopicWriter:
     def has(self, query: str, batch: int) -> bool:
         return False
 
+    def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
+        """A message has every body and, of the reasons, what ``reasons.plain`` makes of them."""
+        return {}
+
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
         for row in rows.to_pylist():
             place = "/".join(str(row[name]) for name in ("topic", "broker_name", "queue_id", "queue_offset"))

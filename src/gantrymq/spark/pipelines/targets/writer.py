@@ -17,6 +17,7 @@ from gantrymq.spark.pipelines.job import (
 )
 from gantrymq.spark.pipelines.projections import Columns
 from gantrymq.spark.pipelines.tables import description_of
+from gantrymq.spark.pipelines.targets.postgresql_connection import Databases
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +28,11 @@ class Writer(Protocol):
 
     def has(self, query: str, batch: int) -> bool:
         """Whether the batch is known to be in the target. A batch without rows may be unknown."""
+
+    def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
+        """The rows that the target cannot have because of their values: by index, with the reason. Not the reasons for
+        which it could have no row at all, which are errors. ``add`` is called next with the same table if there are
+        none."""
 
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
         """Add the rows of a batch, unless they are there. Returns how many were added. They are durable then."""
@@ -64,7 +70,7 @@ def is_there(name: str, target: TableTarget, disk: Disk) -> bool:
         return IcebergWriter(target).exists()
     from gantrymq.spark.pipelines.targets.postgresql import PostgresqlWriter
 
-    writer = PostgresqlWriter(target, name)
+    writer = PostgresqlWriter(target, name, Databases())
     try:
         return writer.exists()
     finally:
@@ -76,8 +82,11 @@ def place_of(target: TableTarget) -> str:
     return target.path if isinstance(target, ParquetTarget | DeltaTarget) else target.table
 
 
-def open_writer(target: Target, name: str, columns: Columns, source: Mapping[str, str], disk: Disk) -> Writer:
-    """Open a target for writing; ``columns``: of its rows; ``source``: the options of the job's source.
+def open_writer(
+    target: Target, name: str, columns: Columns, source: Mapping[str, str], disk: Disk, databases: Databases
+) -> Writer:
+    """Open a target for writing; ``columns``: of its rows; ``source``: the options of the job's source;
+    ``databases``: those that the targets of the job share.
 
     Raises ConfigError, which says what to install, when its library is missing, and StoreLocked when another job writes
     there.
@@ -102,7 +111,7 @@ def open_writer(target: Target, name: str, columns: Columns, source: Mapping[str
     if isinstance(target, PostgresqlTarget):
         from gantrymq.spark.pipelines.targets.postgresql import PostgresqlWriter
 
-        rows = PostgresqlWriter(target, name)
+        rows = PostgresqlWriter(target, name, databases)
         rows.make()
         return rows
     assert_topic: TopicTarget = target

@@ -1,0 +1,123 @@
+"""Finds the messages because of which a projection fails, or a target refuses rows.
+
+A projection is any SQL query, so its rows do not say which message they are from. They do when the query can also
+select the place of the message, and gives the same rows then. If it cannot, the batch is halved again and again, until
+the messages are found that fail alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from gantrymq.spark.pipelines.event_stream import place, view_of
+from gantrymq.spark.pipelines.projections import evaluated
+from gantrymq.spark.pipelines.spark_errors import Failed, first_lines
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_PLACE, _OF = "_gantry_place", "_gantry_of"
+_SELECT: Final = re.compile(r"\s*select\s+(?!distinct\b|all\b)", re.IGNORECASE)
+
+Refusals: TypeAlias = Mapping[int, str]
+"""Which rows a target refuses, by their index, and why."""
+Check: TypeAlias = Callable[["pa.Table"], Refusals]
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """What one target of a job gets, and what it refuses of it."""
+
+    target: str
+    sql: str
+    refusals: Check
+
+
+def with_place(batch: DataFrame) -> DataFrame:
+    """The view ``events`` with the place of each message."""
+    return view_of(batch.withColumn(f"event {_PLACE}", place()))
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """Events of a batch, and the projection that fails with them."""
+
+    spark: SparkSession
+    events: pa.Table
+    """With the place of their messages."""
+    projection: Projection
+
+    def behind_rows(self, rows: pa.Table, refusals: Refusals) -> dict[str, str]:
+        """The messages behind rows that the target refuses. ``rows``: all rows of the projection."""
+        places = self._places(rows)
+        if places is None:
+            return self.behind_errors()
+        return {places[at]: refusal(self.projection.target, reason) for at, reason in refusals.items()}
+
+    def behind_errors(self) -> dict[str, str]:
+        """The messages that fail alone, or in a pair of halves neither of which does."""
+        return self._search(self.events, self._failure(self.events))
+
+    def _places(self, rows: pa.Table) -> list[str] | None:
+        """The message of each row; None if the query cannot say it."""
+        from pyspark.errors import PySparkException
+
+        match = _SELECT.match(self.projection.sql)
+        if match is None:
+            return None
+        sql = f"SELECT {_PLACE} AS {_OF}, {self.projection.sql[match.end() :]}"
+        try:
+            found = self._evaluated(self.events, sql)
+        except (Failed, PySparkException):  # it groups, or has no such column where it selects
+            return None
+        same = found.drop_columns([name for name in (_OF, _PLACE) if name in found.column_names])
+        if same.column_names != rows.column_names or not _equal(same, rows):
+            return None
+        return list(found[_OF].to_pylist())
+
+    def _search(self, events: pa.Table, failure: str | None) -> dict[str, str]:
+        """``failure``: why these events fail."""
+        if failure is None:
+            return {}
+        if len(events) > 1:
+            middle = len(events) // 2
+            halves = [events.slice(0, middle), events.slice(middle)]
+            found: dict[str, str] = {}
+            for half in halves:
+                found |= self._search(half, self._failure(half))
+            if found:
+                return found
+        # One event; or several that only fail together, for example in a sum.
+        together = f" (with {len(events) - 1} other messages)" if len(events) > 1 else ""
+        return dict.fromkeys(events[_PLACE].to_pylist(), failure + together)
+
+    def _failure(self, events: pa.Table) -> str | None:
+        """Why these events fail; None if they do not."""
+        try:
+            # Without the place, which `SELECT *` would hand to the target.
+            rows = self._evaluated(events.drop_columns([_PLACE]), self.projection.sql)
+        except Failed as failed:
+            return refusal(self.projection.target, f"its query fails: {first_lines(failed.error)}")
+        reason = next(iter(self.projection.refusals(rows).values()), None)
+        return None if reason is None else refusal(self.projection.target, reason)
+
+    def _evaluated(self, events: pa.Table, sql: str) -> pa.Table:
+        """The rows of a query for some events. Raises Failed where the events are at fault."""
+        return evaluated(self.spark, self.spark.createDataFrame(events), sql)
+
+
+def refusal(target: str, text: str) -> str:
+    """A reason that names the target."""
+    return f"targets.{target}: {text}"
+
+
+def _equal(one: pa.Table, other: pa.Table) -> bool:
+    try:
+        # NaN is not equal to NaN, but is written in the same way.
+        return one.equals(other) or repr(one.to_pylist()) == repr(other.to_pylist())
+    except (ValueError, OverflowError):  # a time that Python does not have
+        return False

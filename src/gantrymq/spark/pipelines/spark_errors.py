@@ -1,0 +1,30 @@
+"""Errors of Spark: whether the data is at fault, and what they say in short."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_DATA: Final = re.compile(
+    r"SQLSTATE: (22|P0)|java\.lang\.(ArithmeticException|NumberFormatException|IllegalArgumentException)"
+    r"|java\.time\.|java\.util\.regex\.|ArrayIndexOutOfBounds"
+)
+"""A data exception of SQL, ``raise_error``, or what functions of Java raise for a value."""
+
+
+class Failed(Exception):
+    """A query failed because of the data that it was given."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+
+def is_about_data(error: Exception) -> bool:
+    """Whether another try would fail as well, and other data would not: nothing is wrong with the cluster."""
+    return _DATA.search(str(error)) is not None
+
+
+def first_lines(error: Exception) -> str:
+    """The beginning of what Spark says, in one line."""
+    return " ".join(re.split(r"\n\nJVM stacktrace|\n\tat |\n== SQL", str(error))[0].split())[:500]
