@@ -32,6 +32,6 @@ def test_the_examples_of_the_page_run_one_after_the_other(
     for transactions in names["closed"]:
         transactions.close()
     bodies = sorted(message.body for message in gantry.messages("orders-paid"))
-    assert bodies == [b"o-1", b"o-2", b"o-3", b"o-4", b"o-5", b"o-6", b"o-7"]
+    assert bodies == [b"o-1", b"o-2", b"o-3", b"o-4", b"o-5", b"o-6", b"o-7", b"o-8"]
     compile(topics, PAGE, "exec")
     compile(migration, PAGE, "exec")  # test_alembic runs the same

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gantrymq.sql.inbox.inbox import InboxTransaction as InboxTransaction
     from gantrymq.sql.sqlalchemy.async_transactions import AsyncLocalTransaction as AsyncLocalTransaction
     from gantrymq.sql.sqlalchemy.async_transactions import AsyncSessionTransactions as AsyncSessionTransactions
-    from gantrymq.sql.sqlalchemy.sessions import send as send
+    from gantrymq.sql.sqlalchemy.sending import send as send
     from gantrymq.sql.sqlalchemy.transactions import LocalTransaction as LocalTransaction
     from gantrymq.sql.sqlalchemy.transactions import SessionTransactions as SessionTransactions
     from gantrymq.sql.transactions import Transactions as Transactions
@@ -47,7 +47,7 @@ _HOMES = {
     "TransactionClaimed": "errors",
     "TransactionTooOld": "errors",
     "Transactions": "sql.transactions",
-    "send": "sql.sqlalchemy.sessions",
+    "send": "sql.sqlalchemy.sending",
 }
 """Where each public name lives."""
 

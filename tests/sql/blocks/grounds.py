@@ -159,7 +159,8 @@ class DeadlockRival:
         self._thread.start()
 
     def close(self) -> None:
-        self._thread.join(10)
+        if self._thread.ident is not None:  # the block may have failed before it held anything
+            self._thread.join(10)
         with suppress(Exception):
             self._connection.rollback()
         self._connection.close()

@@ -67,6 +67,18 @@ KNOWN: Final[list[Block]] = [
     *(Block("sessions", kind, "maker_autocommit", "maker", (ROW, ERROR)) for kind in ("postgresql", "sqlite")),
     *(Block("connections", kind, "autocommit", "on", (ROW, ERROR)) for kind in ("postgresql", "mariadb", "sqlite")),
     Block("sessions", "sqlite", steps=(nested("session", ends="release"), ERROR)),
+    # Connections of Core.
+    *(
+        Block("core", kind, form=form, steps=(ROW, nested("connection"), ROW))
+        for kind, form in (("postgresql", "begin"), ("mariadb", "connect"), ("sqlite", "session"))
+    ),
+    Block("core", "sqlite", form="open", steps=(ROW, Step(Do.CALL, "commit"), Step(Do.SEND))),
+    Block("core", "mariadb", "chain", steps=(ROW,)),
+    Block("core", "mariadb", form="connect", steps=(ROW, statement("lock"), ERROR)),
+    Block("core", "sqlite", steps=(ROW, Step(Do.CALL, "invalidate", caught=True))),
+    Block("async_core", "postgresql", form="begin_elsewhere", steps=(ROW,)),
+    Block("async_core", "postgresql", steps=(ROW,)),
+    Block("async_core", "postgresql", form="open", steps=(statement("commit"), ROW, Step(Do.CALL, "rollback"))),
     Block("sessions", "postgresql", "prepare_0", steps=(ROW,)),
     Block("django", "sqlite", "autocommit_off", "manual", (ROW, ERROR)),
 ]

@@ -7,12 +7,16 @@ from typing import Final
 from tests.sql.blocks.ways import Site
 from tests.sql.blocks.ways_async import AsyncConnectionSite, AsyncSessionSite
 from tests.sql.blocks.ways_connections import ConnectionSite
+from tests.sql.blocks.ways_core import AsyncCoreSite, CoreSite
 from tests.sql.blocks.ways_django import DjangoSite
 from tests.sql.blocks.ways_sessions import SessionSite
 
 WAYS: Final[dict[str, type[Site]]] = {
-    kind.way: kind for kind in (ConnectionSite, SessionSite, DjangoSite, AsyncSessionSite, AsyncConnectionSite)
-}
+    kind.way: kind
+    for kind in (
+        ConnectionSite, SessionSite, CoreSite, DjangoSite, AsyncSessionSite, AsyncCoreSite, AsyncConnectionSite,
+    )
+}  # fmt: skip
 
 
 def combinations(ways: list[str], databases: list[str]) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ from tests.sql.blocks.ways_sessions import TABLES, engine_of
 from tests.sql.databases import ASYNC_DRIVERS
 
 HANGS_S = 15.0
-ELSEWHERE = {"other_loop": "begin", "maker_elsewhere": "maker"}
+ELSEWHERE = {"other_loop": "begin", "maker_elsewhere": "maker", "begin_elsewhere": "begin"}
 """Forms on another event loop: our own block, which we refuse, and a session of the program."""
 _loops: list[asyncio.AbstractEventLoop] = []
 
@@ -100,7 +100,7 @@ class AsyncSessionHands:
         self._site.cut(kind, raw)
 
 
-class _AsyncSite(Site):
+class AsyncSite(Site):
     def run(self, form: str, body: Body) -> None:
         if form in ELSEWHERE:
             other = asyncio.new_event_loop()
@@ -126,7 +126,7 @@ class _AsyncSite(Site):
         loop().run_until_complete(in_time(self.disconnect()))
 
 
-class AsyncSessionSite(_AsyncSite):
+class AsyncSessionSite(AsyncSite):
     """``AsyncTransactions(group, async_engine)``."""
 
     way = "async_sessions"
@@ -150,7 +150,9 @@ class AsyncSessionSite(_AsyncSite):
     def open(self) -> None:
         kind = self.ground.kind
         driver = "psycopg" if self.setting in ("psycopg", "prepare_0") else ASYNC_DRIVERS[kind]
-        self.engine = engine_of(self.place.url(driver), "" if kind == "postgresql" else kind, self.setting, _make)
+        self.engine = engine_of(
+            self.place.url(driver), "" if kind == "postgresql" else kind, self.setting, make_async_engine
+        )
         shown: Any = self.engine
         if self.setting == "option_autocommit":
             shown = self.engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -189,7 +191,7 @@ class AsyncSessionSite(_AsyncSite):
         await self.engine.dispose()
 
 
-def _make(url: str, connect_args: dict[str, Any], **options: Any) -> Any:
+def make_async_engine(url: str, connect_args: dict[str, Any], **options: Any) -> Any:
     connect_args.pop("check_same_thread", None)
     return create_async_engine(url, connect_args=connect_args, **options)
 
@@ -233,7 +235,7 @@ class AsyncConnectionHands:
         self._site.cut(kind, lambda: self._tx.connection)
 
 
-class AsyncConnectionSite(_AsyncSite):
+class AsyncConnectionSite(AsyncSite):
     """``AsyncTransactions(group, connect)``."""
 
     way = "async_connections"

@@ -143,3 +143,21 @@ def test_a_commit_behind_which_a_transaction_runs_is_none(mariadb: Place, gantry
         assert gantry.open_transactions() == []
     engine.dispose()
     assert mariadb.execute("SELECT id FROM orders") == [] and gantry.messages("orders") == []
+
+
+@pytest.mark.slow
+def test_a_transaction_that_the_server_begins_by_itself_is_none_of_the_block(
+    mariadb: Place, gantry: LocalCluster
+) -> None:
+    """``completion_type = CHAIN``: each commit begins the next transaction. The commit raised before, and was one."""
+    gantry.create_topic("orders")
+    engine = create_engine(mariadb.url(), connect_args={"init_command": "SET completion_type = 'CHAIN'"})
+    mariadb.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+    transactions = Transactions("g", engine, name_servers=gantry.name_servers)
+    transactions.create_table()
+    with transactions, transactions.begin() as tx:
+        tx.session.execute(text("INSERT INTO orders VALUES (1)"))
+        tx.send(Message("orders", "1"))
+    engine.dispose()
+    assert mariadb.execute("SELECT id FROM orders") == [(1,)]
+    assert [message.body for message in gantry.messages("orders")] == [b"1"]

@@ -41,6 +41,10 @@ SENT_TOO_LATE: Final = (
     "a message was sent behind commit(), and the session was closed without another commit: the message is rolled "
     "back, and the rows of the commit stay. Send before the commit"
 )
+NEVER_COMMITTED: Final = (
+    "no statement and no commit came behind the last message on this connection, so it is rolled back. Call "
+    "connection.commit() behind send"
+)
 ELSEWHERE: Final = (
     "this transaction runs in another database than the one that Transactions was started with: its outcome table is "
     "not there, or is another one. Everything of the block is rolled back, and no message is delivered. Give each "

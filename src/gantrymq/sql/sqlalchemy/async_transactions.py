@@ -15,7 +15,7 @@ from gantrymq.errors import Closed, ConfigError
 from gantrymq.message.message import Message, MessageView
 from gantrymq.sql.async_transactions import AsyncTransactions
 from gantrymq.sql.rules.failed_commit import error_after
-from gantrymq.sql.sqlalchemy import last_statement, still_open
+from gantrymq.sql.sqlalchemy import core, last_statement, still_open
 from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
 from gantrymq.sql.sqlalchemy.guard import ENLISTED, STRICT
@@ -53,9 +53,12 @@ class AsyncSessionTransactions(AsyncTransactions["AsyncLocalTransaction"]):
         self._local = await greenlet_spawn(Local, self._database, self._settings)
         return AsyncOutcomeChecker(self._local.ask)
 
-    def attach(self, sessions: sqlalchemy_sessions.Sessions, *, trust_outer: bool = False) -> None:
-        """Let the sessions of your own ``async_sessionmaker`` take messages; see ``SessionTransactions.attach``. Attach
-        it before it makes its first session."""
+    def attach(self, sessions: sqlalchemy_sessions.Sessions | AsyncEngine, *, trust_outer: bool = False) -> None:
+        """Let the sessions of your own ``async_sessionmaker``, or the connections of an AsyncEngine, take messages; see
+        ``SessionTransactions.attach``. Attach it before it makes its first session or connection."""
+        if isinstance(sessions, AsyncEngine):
+            core.attach(sessions, self._enlist)
+            return
         sqlalchemy_sessions.attach(sessions, self._enlist, trust_outer)
         still_open.watch(sqlalchemy_sessions.class_of(sessions), self._database.engine)
 

@@ -17,19 +17,24 @@ _SHARED: Final = (StaticPool, SingletonThreadPool)
 """Pools that give out a connection which is in use already. One of SQLite in memory has these."""
 
 
+def check_pool(engine: Engine) -> None:
+    """Raises ConfigError for an engine that cannot give out connections of their own."""
+    if isinstance(engine.pool, _SHARED):
+        raise ConfigError(
+            f"the pool {type(engine.pool).__name__} of this engine has one connection for everything, or for each "
+            "thread, and check-backs need connections of their own. For SQLite give it a file (sqlite:///shop.db); "
+            "for tests in memory: create_engine('sqlite:///file:shop?mode=memory&cache=shared&uri=true', "
+            "poolclass=QueuePool)"
+        )
+
+
 class SqlAlchemyDatabase:
     """Connections of ``engine`` in autocommit. For an AsyncEngine: its ``sync_engine``, in a greenlet."""
 
     def __init__(self, engine: Engine) -> None:
-        """Raises ConfigError for an engine that cannot give out connections of their own: a statement of a check-back
-        would commit in the middle of a local transaction."""
-        if isinstance(engine.pool, _SHARED):
-            raise ConfigError(
-                f"the pool {type(engine.pool).__name__} of this engine has one connection for everything, or for each "
-                "thread, and check-backs need connections of their own. For SQLite give it a file (sqlite:///shop.db); "
-                "for tests in memory: create_engine('sqlite:///file:shop?mode=memory&cache=shared&uri=true', "
-                "poolclass=QueuePool)"
-            )
+        """Raises ConfigError as ``check_pool``: a statement of a check-back would commit in the middle of a local
+        transaction."""
+        check_pool(engine)
         self.engine = engine
 
     def dialect(self) -> Dialect:

@@ -1,9 +1,10 @@
-"""Makes sure that a session's transaction is one, and stays the one that it was until the commit.
+"""Makes sure that a transaction of SQLAlchemy is one, and stays the one that it was until the commit.
 
 | when                     | what happens                                                                    |
 |--------------------------|---------------------------------------------------------------------------------|
 | after_begin of a session | the mark of ``proof`` is placed, before the first statement. A connection in    |
-|                          | autocommit is refused                                                           |
+|                          | autocommit is refused. Where the engine is attached, ``core`` has done it, and  |
+|                          | the session takes that guard over                                               |
 | before a statement       | refused when the database has rolled everything back before. SAVEPOINT, RELEASE |
 |                          | and ROLLBACK TO are noted, also those of ``connection.begin_nested()``          |
 | an error of a statement  | noted when it says that the database has rolled everything back                 |
@@ -33,6 +34,7 @@ from gantrymq.sql.rows import dialect as gantrymq_dialect
 from gantrymq.sql.rows.dialect import Kind
 from gantrymq.sql.rules import proof
 from gantrymq.sql.rules.broken import COMMITTED_INSIDE
+from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.guard import GUARD
 from gantrymq.sql.transaction.guard import Guard as TransactionGuard
 
@@ -50,9 +52,7 @@ AUTOCOMMIT: Final = (
     "this connection is in autocommit: each statement commits by itself, so rows and messages cannot commit together. "
     "Take AUTOCOMMIT out of the engine's isolation_level, of execution_options, and of connect_args"
 )
-AUTOCOMMIT_LATER: Final = (
-    AUTOCOMMIT + ". Rows that were changed in this session before are committed, and this message is not sent"
-)
+AUTOCOMMIT_LATER: Final = AUTOCOMMIT + ". Rows that were changed before are committed, and this message is not sent"
 SEVERAL: Final = (
     "this session has changed more than one database connection (several binds), and they do not commit together. "
     "Use a session with one bind for rows and their messages"
@@ -60,7 +60,10 @@ SEVERAL: Final = (
 
 
 class Guard(TransactionGuard):
-    """What is known of one transaction of a session."""
+    """What is known of one transaction of a session, or of a connection whose engine is attached (``core``)."""
+
+    of_engine = False
+    """It belongs to a transaction of the connection, whoever has begun that."""
 
     def __init__(self, kind: Kind, connection: Connection, autocommit: bool) -> None:
         super().__init__(kind)
@@ -68,6 +71,15 @@ class Guard(TransactionGuard):
         self.autocommit: Final = autocommit
         self.several = False
         """The session uses other connections, too."""
+        self.session: ref[Session] | None = None
+        """Whose transaction it is, if it is that of a session that is watched."""
+        self.on_rollback_to = partial(_drop, ref(self))  # a strong one would keep it until the garbage collector comes
+
+    def enlisted(self) -> list[Enlistment]:
+        """Who has messages in this transaction."""
+        session = None if self.session is None else self.session()
+        found = None if session is None else session.info.get(ENLISTED)
+        return [] if found is None else [found]
 
     def check(self) -> None:
         if self.autocommit:
@@ -75,6 +87,14 @@ class Guard(TransactionGuard):
         if self.several:
             raise ConfigError(SEVERAL)
         super().check()
+
+    def look_at_rollback(self, connection: Any) -> TransactionBroken | None:
+        """asyncpg does not begin another transaction behind a COMMIT or ROLLBACK of the program: what follows commits
+        by itself. It knows that without asking the server."""
+        raw: Any = getattr(connection, "driver_connection", None)
+        if self.needed and type(raw).__module__.startswith("asyncpg.") and not raw.is_closed():
+            self.committed_inside = self.committed_inside or not raw.is_in_transaction()
+        return super().look_at_rollback(connection)
 
 
 def watch(sessions: type[Session]) -> None:
@@ -98,42 +118,65 @@ def watch_alone(sessions: type[Session]) -> None:
 def guard_of(connection: Connection) -> Guard | None:
     """That of the transaction that runs on this connection."""
     try:
-        return _of_connections.get(connection.connection)
+        return running_on(connection.connection)
     except Exception:  # noqa: BLE001 - it is closed or was lost
+        return None
+
+
+def running_on(connection: PoolProxiedConnection) -> Guard | None:
+    """The same for what a pool has given out."""
+    try:
+        return _of_connections.get(connection)
+    except TypeError:  # SQLAlchemy asks a new engine who it is, on a connection that no pool has given out
         return None
 
 
 def _after_begin(session: Session, transaction: SessionTransaction, connection: Connection) -> None:
     if transaction.nested:
         return
-    dialect = _dialect_of(connection)
+    dialect = known_dialect(connection)
     if dialect is None:
         return
     earlier: Guard | None = session.info.get(GUARD)
     if earlier is not None:  # the event comes twice when a class and a subclass of it are watched
         earlier.several = earlier.several or earlier.connection() is not connection
         return
-    guard = session.info[GUARD] = Guard(dialect.kind, connection, _in_autocommit(connection))
+    running = guard_of(connection)
+    if running is not None and running.of_engine:
+        if isinstance(session.bind, Connection):
+            return  # the transaction of that connection goes on behind the session's, and keeps its guard
+        guard = running
+    else:
+        guard = Guard(dialect.kind, connection, in_autocommit(connection))
+    session.info[GUARD] = guard
+    guard.session = ref(session)
     guard.needed = session.info.get(ENLISTED) is not None
-    guard.on_rollback_to = partial(_drop, ref(session))  # a strong one would keep a forgotten session alive
     if guard.autocommit:
         if guard.needed or session.info.get(STRICT):
             raise ConfigError(AUTOCOMMIT)
         return
-    _watch_engine(connection.engine)
+    if guard is not running:
+        watch_engine(connection.engine)
+        place(connection, guard)
+
+
+def place(connection: Connection, guard: Guard) -> None:
+    """Place the mark, in front of the first statement of the transaction."""
+    dialect = known_dialect(connection)
+    assert dialect is not None
     _place(connection, dialect, guard)
     _of_connections[connection.connection] = guard
 
 
-def _drop(of: ref[Session], number: int) -> None:
+def _drop(of: ref[Guard], number: int) -> None:
     """A savepoint of this number is rolled back, and so are the messages that were sent in it."""
-    session = of()
-    enlistment = None if session is None else session.info.get(ENLISTED)
-    if enlistment is not None:
+    guard = of()
+    for enlistment in [] if guard is None else guard.enlisted():
         enlistment.drop(lambda level: isinstance(level, tuple) and number in level[1])
 
 
-def _dialect_of(connection: Connection) -> gantrymq_dialect.Dialect | None:
+def known_dialect(connection: Connection) -> gantrymq_dialect.Dialect | None:
+    """None: it is not supported."""
     name = connection.dialect.name
     if name == Kind.MYSQL.value and getattr(connection.dialect, "is_mariadb", False):
         name = Kind.MARIADB.value
@@ -143,7 +186,8 @@ def _dialect_of(connection: Connection) -> gantrymq_dialect.Dialect | None:
         return None  # which the start refuses
 
 
-def _in_autocommit(connection: Connection) -> bool:
+def in_autocommit(connection: Connection) -> bool:
+    """Whether each statement commits by itself."""
     if connection._is_autocommit_isolation():
         return True
     detect = getattr(connection.dialect, "detect_autocommit_setting", None)
@@ -188,7 +232,8 @@ def _after_transaction_end(session: Session, transaction: SessionTransaction) ->
 # The engine.
 
 
-def _watch_engine(engine: Engine) -> None:
+def watch_engine(engine: Engine) -> None:
+    """Let the guards of its connections be told of statements, errors, commits and rollbacks."""
     if engine not in _engines:
         _engines.add(engine)
         event.listen(engine, "before_cursor_execute", _before_statement)
@@ -228,15 +273,22 @@ def _commit(do_commit: Callable[[Any], None], connection: PoolProxiedConnection)
 
 def look(connection: PoolProxiedConnection) -> None:
     """Right before the commit: look for the mark, when that is needed. Raises TransactionBroken."""
-    guard = _of_connections.pop(connection, None)
+    guard = _take(connection)
     if guard is not None and guard.needed and not guard.proved:
         guard.look(connection)
 
 
 def _roll_back(do_rollback: Callable[[Any], None], connection: PoolProxiedConnection) -> None:
-    guard = _of_connections.pop(connection, None)
+    guard = _take(connection)
     if guard is not None:
         guard.look_at_rollback(connection)  # ``end`` says it
     do_rollback(connection)
     if guard is not None and guard.committed_inside:
         connection.invalidate()  # see _commit
+
+
+def _take(connection: PoolProxiedConnection) -> Guard | None:
+    guard = running_on(connection)
+    if guard is not None:
+        del _of_connections[connection]
+    return guard

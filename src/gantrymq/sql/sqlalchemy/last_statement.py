@@ -54,8 +54,13 @@ def postpone(session: Session, enlistment: Enlistment) -> bool:
     connection = session.connection()
     if connection.dialect is not engine.dialect:
         return False
-    _postponed[connection.connection] = enlistment
+    postpone_on(connection.connection, enlistment)
     return True
+
+
+def postpone_on(connection: PoolProxiedConnection, enlistment: Enlistment) -> None:
+    """The same for a connection of an engine that was prepared."""
+    _postponed[connection] = enlistment
 
 
 def _commit(do_commit: Callable[[PoolProxiedConnection], None], connection: PoolProxiedConnection) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from sqlalchemy import event
 from sqlalchemy.engine import Connection
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_sessionmaker
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, SessionTransaction, scoped_session, sessionmaker
 
 from gantrymq.errors import ConfigError, TransactionBroken
@@ -47,11 +47,6 @@ COMMITTING: Final = "gantrymq.committing"
 """In ``session.info`` between before_commit and the end of the transaction."""
 MAKER: Final = "_gantrymq_enlist"
 """On a class of sessions: what makes an Enlistment for one of them."""
-OF_CORE: Final = (
-    "send takes a session of SQLAlchemy, not a connection of Core, because nothing tells us when such a connection is "
-    "about to commit. Use `with transactions.begin() as tx:`; there, tx.session.connection() is a Connection of Core, "
-    "and tx.send(message) sends"
-)
 OWN: Final = "_gantrymq_async"
 """On a class of sessions that was made here, for an async_sessionmaker."""
 Enlist = Callable[[], Enlistment]
@@ -98,19 +93,16 @@ def class_of(sessions: Sessions) -> type[Session]:
     )
 
 
-def send(session: Session | AsyncSession | scoped_session[Any], message: Message) -> None:
-    """Send ``message`` when the running transaction of ``session`` commits, and never when it does not.
+def takes_messages(session: Session | None) -> bool:
+    """Whether it is attached."""
+    return getattr(session, MAKER, None) is not None
 
-    The half message is sent now, and the commit waits for it. A message that is sent within a savepoint is dropped when
-    the savepoint is rolled back. Raises MessageIllegal, and ConfigError for a session that was not attached.
-    """
-    if isinstance(session, scoped_session):
-        session = session()
+
+def send(session: Session | AsyncSession, message: Message) -> None:
+    """Send ``message`` when the running transaction of ``session`` commits; see ``sending``."""
     inner = session.sync_session if isinstance(session, AsyncSession) else session
-    if isinstance(inner, Connection | AsyncConnection):
-        raise ConfigError(OF_CORE)
     if not isinstance(inner, Session):
-        raise ConfigError(f"send takes a session of SQLAlchemy, not {session!r}")
+        raise ConfigError(f"send takes a session or a connection of SQLAlchemy, not {session!r}")
     enlist: Enlist | None = getattr(inner, MAKER, None)
     if enlist is None:
         raise ConfigError("this session takes no messages: call transactions.attach(the session maker that made it)")

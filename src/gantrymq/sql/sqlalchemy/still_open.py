@@ -44,15 +44,16 @@ IN_TRANSACTION: Final = 1
 
 def watch(sessions: type[Session], engine: Engine) -> None:
     """The sessions of a class, whatever engine they are bound to, and from its first connection on this engine."""
-    _watch(engine)
+    watch_engine(engine)
     event.listen(sessions, "after_begin", _after_begin)
 
 
 def _after_begin(session: Session, transaction: object, connection: Connection) -> None:
-    _watch(connection.engine)
+    watch_engine(connection.engine)
 
 
-def _watch(engine: Engine) -> None:
+def watch_engine(engine: Engine) -> None:
+    """The transactions of an engine, whoever begins them."""
     dialect: Any = engine.dialect
     if dialect in _dialects:
         return
@@ -72,10 +73,22 @@ def _checked_out(_connection: Any, record: Any, _proxy: Any) -> None:
 def _commit(do_commit: Callable[[PoolProxiedConnection], None], connection: PoolProxiedConnection) -> None:
     raw: Any = getattr(connection, "driver_connection", None)
     do_commit(connection)
-    if _runs(raw):
+    if _runs(raw) and not _is_chained(raw):
         with suppress(Exception):  # it is of no use any more
             connection.invalidate()
         raise TransactionBroken(NOT_COMMITTED)
+
+
+def _is_chained(raw: Any) -> bool:
+    """Whether the server begins the next transaction with each commit: MySQL's ``completion_type = CHAIN``."""
+    if type(raw).__module__.partition(".")[0] != "pymysql":
+        return False
+    from pymysql.cursors import Cursor
+
+    cursor = Cursor(raw)
+    cursor.execute("SELECT @@completion_type")
+    found: Any = cursor.fetchone()
+    return bool(found[0] == "CHAIN")
 
 
 def _runs(raw: Any) -> bool:

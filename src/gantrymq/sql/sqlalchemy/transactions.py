@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.message.message import Message
 from gantrymq.sql.rules.failed_commit import error_after
-from gantrymq.sql.sqlalchemy import last_statement, still_open
+from gantrymq.sql.sqlalchemy import core, last_statement, still_open
 from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
 from gantrymq.sql.sqlalchemy.guard import ENLISTED, STRICT
@@ -33,13 +33,18 @@ class SessionTransactions(Transactions["LocalTransaction"]):
         last_statement.prepare_engine(engine)
         self.attach(self._sessions)
 
-    def attach(self, sessions: sqlalchemy_sessions.Sessions, *, trust_outer: bool = False) -> None:
-        """Let the sessions of your own session maker (or class) take messages with ``send(session, message)``.
+    def attach(self, sessions: sqlalchemy_sessions.Sessions | Engine, *, trust_outer: bool = False) -> None:
+        """Let the sessions of your own session maker (or class), or the connections of an engine, take messages with
+        ``send(session, message)`` and ``send(connection, message)``.
 
-        They must be bound to the same database. ``trust_outer``: also take messages in a session that is bound to a
-        connection, and send them at ``session.commit()``, whatever becomes of the connection's own transaction. That is
-        for tests that roll back everything.
+        They must be of the same database. An engine is attached before its connections begin transactions.
+        ``trust_outer``: also take messages in a session that is bound to a connection, and send them at
+        ``session.commit()``, whatever becomes of the connection's own transaction. That is for tests that roll back
+        everything.
         """
+        if isinstance(sessions, Engine):
+            core.attach(sessions, self._enlist)
+            return
         sqlalchemy_sessions.attach(sessions, self._enlist, trust_outer)
         still_open.watch(sqlalchemy_sessions.class_of(sessions), self._database.engine)
 
