@@ -145,8 +145,17 @@ def test_what_the_server_ends_is_told(shop: Shop) -> None:
         pay(connection, 2)
         connection.execute(text("DROP TABLE more"))
         raise ZeroDivisionError
+    with shop.engine.connect() as connection:
+        for end, number in ((connection.commit, 3), (connection.rollback, 4)):
+            pay(connection, number)
+            connection.execute(text("TRUNCATE stock"))
+            with pytest.raises(TransactionBroken):
+                end()
+            connection.rollback()
+        pay(connection, 5)  # it can be used on
+        connection.commit()
     shop.settled()
-    assert (shop.paid(), shop.announced()) == ([1, 2], [])
+    assert (shop.paid(), shop.announced()) == ([1, 2, 3, 4, 5], [5])
 
 
 @postgresql
