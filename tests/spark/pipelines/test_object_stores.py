@@ -2,59 +2,29 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import Request, urlopen
 
 import pytest
 
 pytest.importorskip("moto")
-from gantrymq.demo.ports import free_port
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget
 from gantrymq.spark.pipelines.targets.writer import is_there
-from tests.kill.server import die_with_parent
+from tests.spark.pipelines.s3_server import BUCKET, s3_server
 from tests.spark.pipelines.test_targets import known, opened, rows
 
 pytestmark = pytest.mark.slow
 
-BUCKET = "lake"
-START_SECONDS = 60
-
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the server, which has an empty bucket. The environment names it, as jobs expect it."""
-    address = f"127.0.0.1:{free_port()}"
-    host, _, port = address.partition(":")
-    log = (tmp_path_factory.mktemp("s3") / "log").open("wb")
-    command = [sys.executable, "-m", "moto.server", "-H", host, "-p", port]
-    with log, subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent) as running:
-        end = time.monotonic() + START_SECONDS
-        while not _made_bucket(address):
-            assert time.monotonic() < end, "the S3 server did not start"
-            time.sleep(0.05)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("AWS_ENDPOINT_URL", f"http://{address}")
-            patch.setenv("AWS_ALLOW_HTTP", "true")
-            patch.setenv("AWS_REGION", "us-east-1")
-            patch.setenv("AWS_ACCESS_KEY_ID", "key")
-            patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-            yield address
-        running.kill()
-
-
-def _made_bucket(address: str) -> bool:
-    try:
-        urlopen(Request(f"http://{address}/{BUCKET}", method="PUT")).close()
-    except (URLError, ConnectionError):
-        return False
-    return True
+    """The address of the server. The environment names it, as jobs expect it."""
+    with s3_server(tmp_path_factory.mktemp("s3") / "log") as environment, pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        yield environment["AWS_ENDPOINT_URL"]
 
 
 def delta(where: Path, store: str) -> Any:
@@ -66,7 +36,7 @@ def iceberg(where: Path, store: str) -> Any:
     pytest.importorskip("pyiceberg")
     catalog = {
         "type": "sql", "uri": f"sqlite:///{where}/catalog.db", "warehouse": f"s3://{BUCKET}/{where.name}",
-        "s3.endpoint": f"http://{store}", "s3.region": "us-east-1",
+        "s3.endpoint": store, "s3.region": "us-east-1",
     }  # fmt: skip
     return IcebergTarget(table="shop.orders", catalog=catalog)
 

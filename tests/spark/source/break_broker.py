@@ -3,7 +3,7 @@
     python -m tests.spark.source.break_broker [CASE ...]
 
 Each case has a broker of its own and a stream that is slow on purpose: batches of at most 100 messages. All cases share
-one Spark session. They take about three minutes, one of them in which the broker is away; ``test_faults.py`` has short
+one Spark session. They take about four minutes, one of them in which the broker is away; ``test_faults.py`` has short
 ones without Spark.
 """
 
@@ -16,7 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gantrymq import Message, Producer
 from gantrymq.spark.pipelines.running import reached_by
+from tests.interop.ours import GantryCluster
 from tests.kill.server import Server
 from tests.spark.sink.topics import bodies
 from tests.spark.source.brokers import expire_log, fill_log_files, make_again
@@ -24,6 +26,8 @@ from tests.spark.source.points import TOPIC, fill, make_topic, verdict_of
 
 WAIT_S = 240.0
 AWAY_S = 60.0
+IDLE_S = 75.0
+"""Longer than a worker of Spark stays without work."""
 
 
 WRITTEN = "Written"
@@ -161,6 +165,30 @@ def grown(server: Server, start: Start) -> str:
     return verdict(stream, rows)
 
 
+def without_name_servers(server: Server, start: Start) -> str:
+    """Its name server is another process than its broker. Workers of Spark that are idle end after a minute, and new
+    ones know no broker."""
+    with tempfile.TemporaryDirectory(prefix="break-broker-") as root:
+        cluster = GantryCluster(Path(root))
+        try:
+            names = cluster.start_name_server()
+            cluster.start_broker()
+            make_topic(cluster.name_servers)
+            rows = fill(cluster.name_servers, TOPIC, 300)
+            stream = start(nameServers=cluster.name_servers)
+            stream.wait_for(len(rows))
+            with Producer("open", name_servers=cluster.name_servers) as producer:
+                producer.send(Message(TOPIC, "before"))
+                names.kill()
+                time.sleep(IDLE_S)
+                after = [f"after {number}" for number in range(10)]
+                for body in after:
+                    producer.send(Message(TOPIC, body))
+                return verdict(stream, [*rows, "before", *after])
+        finally:
+            cluster.close()
+
+
 CASES: dict[str, Callable[[Server, Start], str]] = {
     "the broker is killed and started again, twice": restarted,
     "the broker is away for a minute": away,
@@ -169,6 +197,7 @@ CASES: dict[str, Callable[[Server, Start], str]] = {
     "retention overtakes the query, failOnDataLoss=false": overtaken_lenient,
     "the topic is deleted and made again": made_again,
     "the topic is deleted and made again, failOnDataLoss=false": made_again_lenient,
+    "all name servers are killed, and the broker lives": without_name_servers,
     "the topic gets more queues": grown,
 }
 

@@ -1,0 +1,215 @@
+"""One job with every kind of target, whose driver is killed again and again on real Spark, by command.
+
+    python -m tests.spark.pipelines.kill_job [--events 20000] [--kills 5] [--seed N] [--master 'local[2]']
+
+A topic gets events, and then a tenth of them once more with another amount. The job writes them to Parquet, Delta,
+Iceberg and PostgreSQL, and to Delta in an object store. `gantry pipeline run` is killed with SIGKILL, with its JVM and
+its workers, at a random moment after a batch, and started again. At the end each table must have each key once, with
+the amount of its first event. Then the checkpoint is deleted and the job run once more, and at last a backfill goes
+over the whole time: neither may change anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gantrymq import Message, Producer
+from gantrymq.spark.pipelines.tables import OsDisk, Table, description_of
+from tests.kill.server import Server
+from tests.spark.pipelines.s3_server import BUCKET, s3_server
+from tests.spark.source.points import make_topic
+from tests.sql.database_servers import PostgreSQL
+from tests.sql.databases import Place
+
+TOPIC, QUEUES, REPEAT_EVERY, BATCHES = "Orders", 4, 10, 20
+LATER = 1_000_000
+"""Added to the amount of a repeat."""
+WAIT_S = 900.0
+JOB = """\
+name = "orders"
+checkpoint = "checkpoint"
+[source]
+nameServers = "{name_servers}"
+subscribe = "{topic}"
+[body]
+schema = "id string, amount bigint"
+[events]
+key = ["id"]
+[targets.parquet]
+type = "parquet"
+path = "parquet"
+[targets.delta]
+type = "delta"
+path = "delta"
+[targets.object_store]
+type = "delta"
+path = "s3://{bucket}/orders"
+[targets.iceberg]
+type = "iceberg"
+table = "shop.orders"
+catalog = {{ type = "sql", uri = "sqlite:///{root}/catalog.db", warehouse = "file://{root}/lake" }}
+[targets.postgresql]
+type = "postgresql"
+dsn = "{dsn}"
+table = "orders"
+key = ["id"]
+[dead_letters]
+type = "parquet"
+path = "rejected"
+[run]
+max_rows = {max_rows}
+interval = "50ms"
+master = "{master}"
+"""
+
+
+def send(name_servers: str, count: int) -> None:
+    """Events in several queues, each repeat in the queue of its first event and behind all first events."""
+    numbers: Iterable[tuple[int, int]] = [(number, number) for number in range(count)]
+    repeats = [(number, number + LATER) for number in range(0, count, REPEAT_EVERY)]
+    with Producer("fill", name_servers=name_servers) as producer:
+        for some in (numbers, repeats):
+            for at, queue in enumerate(sorted(producer.queues(TOPIC))):
+                bodies = [
+                    json.dumps({"id": f"o-{one}", "amount": amount}) for one, amount in some if one % QUEUES == at
+                ]
+                producer.send_batches([Message(TOPIC, body) for body in bodies], queue)
+
+
+class Runs:
+    """Runs of ``gantry pipeline``."""
+
+    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
+        self._root = root
+        self._environment = {**os.environ, **environment}
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "gantrymq.cli.main", "pipeline", *arguments]
+        with (self._root / "job.log").open("ab") as log:
+            return subprocess.Popen(command, env=self._environment, stdout=log, stderr=log, start_new_session=True)
+
+    def finish(self, *arguments: str) -> None:
+        code = self.start(*arguments).wait(WAIT_S)
+        if code:
+            raise SystemExit(f"the job ended with status {code}:\n" + (self._root / "job.log").read_text()[-3000:])
+
+    def kill_after_a_batch(self, pause_s: float) -> bool:
+        """Whether the job still ran then."""
+        progress = self._root / "progress"
+        progress.write_text("")
+        running = self.start("run", str(self._root / "job.toml"), "--until-end", "--progress", str(progress))
+        end = time.monotonic() + WAIT_S
+        while running.poll() is None and '"batch"' not in progress.read_text():
+            assert time.monotonic() < end, "no batch was written"
+            time.sleep(0.05)
+        time.sleep(pause_s)
+        alive = running.poll() is None
+        if alive:
+            os.killpg(running.pid, signal.SIGKILL)
+        running.wait(WAIT_S)
+        return alive
+
+
+def rows_of(root: Path, place: Place, storage: Mapping[str, str]) -> dict[str, list[tuple[str, int]]]:
+    """All rows of each table."""
+    import pyarrow.parquet as pq
+    from deltalake import DeltaTable
+    from pyiceberg.catalog import load_catalog
+
+    disk, path = OsDisk(), f"{root}/parquet"
+    description = description_of(path, disk)
+    assert description is not None
+    catalog = load_catalog("gantry", type="sql", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/lake")
+    tables: dict[str, list[Any]] = {
+        "parquet": [pq.read_table(file, partitioning=None) for file in Table(path, description.schema, disk).files()],
+        "delta": [DeltaTable(f"{root}/delta").to_pyarrow_table()],
+        "object_store": [DeltaTable(f"s3://{BUCKET}/orders", storage_options=dict(storage)).to_pyarrow_table()],
+        "iceberg": [catalog.load_table("shop.orders").scan().to_arrow()],
+    }
+    found = {
+        name: [row for one in parts for row in zip(one["id"].to_pylist(), one["amount"].to_pylist(), strict=True)]
+        for name, parts in tables.items()
+    }
+    return {**found, "postgresql": [(row[0], row[1]) for row in place.execute("SELECT id, amount FROM orders")]}
+
+
+def wrong(tables: Mapping[str, list[tuple[str, int]]], count: int) -> int:
+    """The number of tables with something wrong, which is printed."""
+    expected = sum(range(count))
+    bad = 0
+    for name, rows in tables.items():
+        keys, total = len({key for key, _ in rows}), sum(amount for _, amount in rows)
+        good = len(rows) == keys == count and total == expected
+        bad += not good
+        print(f"  {name:13} {len(rows):9} rows {keys:9} keys, sum {total}{'' if good else '   WRONG'}", flush=True)
+    return bad
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=20_000)
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--master", default="local[2]")
+    chosen = parser.parse_args()
+    rng = random.Random(chosen.seed)
+    print(f"seed {chosen.seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="kill-job-", ignore_cleanup_errors=True) as directory:
+        root = Path(directory)
+        server, database = Server(root / "server", "ASYNC_FLUSH"), PostgreSQL(root / "db")
+        try:
+            server.start()
+            database.start()
+            with s3_server(root / "s3.log") as storage:
+                return run(root, server.name_servers, Place.at(database, "shop"), storage, rng, chosen)
+        finally:
+            server.kill()
+            database.kill()
+
+
+def run(
+    root: Path, name_servers: str, place: Place, storage: Mapping[str, str], rng: random.Random, chosen: Any
+) -> int:
+    place.execute("CREATE TABLE orders (id text PRIMARY KEY, amount bigint)")
+    make_topic(name_servers, TOPIC, QUEUES)
+    begin = datetime.now(UTC).isoformat()
+    send(name_servers, chosen.events)
+    (root / "job.toml").write_text(
+        JOB.format(
+            name_servers=name_servers, topic=TOPIC, bucket=BUCKET, root=root, dsn=place.dsn, master=chosen.master,
+            max_rows=max(chosen.events // BATCHES, 1),
+        )
+    )  # fmt: skip
+    runs, file, killed = Runs(root, storage), str(root / "job.toml"), 0
+    for _ in range(chosen.kills):
+        killed += runs.kill_after_a_batch(rng.uniform(0, 2))
+    runs.finish("run", file, "--until-end")
+    print(f"killed {killed} times, then run to the end:", flush=True)
+    bad = wrong(rows_of(root, place, storage), chosen.events)
+    shutil.rmtree(root / "checkpoint")
+    runs.finish("run", file, "--until-end")
+    print("without its checkpoint, from the start:", flush=True)
+    bad += wrong(rows_of(root, place, storage), chosen.events)
+    end = datetime.now(UTC).isoformat()
+    time.sleep(61)  # a range must have been over for a minute
+    runs.finish("backfill", file, "--from", begin, "--to", end, "--slice", "1h")
+    print("backfill over everything:", flush=True)
+    bad += wrong(rows_of(root, place, storage), chosen.events)
+    return bad
+
+
+if __name__ == "__main__":
+    sys.exit(main())

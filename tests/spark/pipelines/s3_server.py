@@ -1,0 +1,49 @@
+"""The S3 server of the package ``moto`` as a process, with an empty bucket."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+from gantrymq.demo.ports import free_port
+from tests.kill.server import die_with_parent
+
+BUCKET = "lake"
+START_SECONDS = 60
+
+
+@contextmanager
+def s3_server(log_file: Path) -> Iterator[dict[str, str]]:
+    """While it runs: the environment in which jobs find it."""
+    address = f"127.0.0.1:{free_port()}"
+    host, _, port = address.partition(":")
+    command = [sys.executable, "-m", "moto.server", "-H", host, "-p", port]
+    with (
+        log_file.open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent) as running,
+    ):
+        try:
+            end = time.monotonic() + START_SECONDS
+            while not _made_bucket(address):
+                assert time.monotonic() < end, f"the S3 server did not start; see {log_file}"
+                time.sleep(0.05)
+            yield {
+                "AWS_ENDPOINT_URL": f"http://{address}", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1",
+                "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret",
+            }  # fmt: skip
+        finally:
+            running.kill()
+
+
+def _made_bucket(address: str) -> bool:
+    try:
+        urlopen(Request(f"http://{address}/{BUCKET}", method="PUT")).close()
+    except (URLError, ConnectionError):
+        return False
+    return True
