@@ -9,8 +9,10 @@ import pytest
 
 from gantrymq.access.directory import ChangeRefused, Content, Directory
 from gantrymq.access.file import NAME, open_directory
+from gantrymq.access.limits import POLICIES_MAX, SECRET_MAX, SOURCES_MAX, USERS_MAX, check_sizes
 from gantrymq.access.values import Action, Decision, Policy, Resource, User, UserKind
 from gantrymq.errors import ConfigError, StoreError
+from gantrymq.protocol.bodies.access import AclBody, EntryBody, PolicyBody
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.testing.disk import PowerCut, SimDisk
 
@@ -147,3 +149,34 @@ def test_a_power_cut_leaves_the_users_before_or_after_a_change(seed: int) -> Non
         if done:
             return
     raise AssertionError("the change was never made")
+
+
+def test_there_are_at_most_so_many_users_and_policies() -> None:
+    """Each change writes all of them, and each request looks through those of its user."""
+    users = directory()
+    with pytest.raises(ChangeRefused, match="at most 1024"):
+        users.create(User("long", "x" * (SECRET_MAX + 1)), ADMIN)
+    with pytest.raises(ChangeRefused, match="at most 1024"):
+        users.update("app", ADMIN, secret="x" * (SECRET_MAX + 1))
+    many = [policy(f"Topic:t{number}", Action.PUB) for number in range(POLICIES_MAX)]
+    users.grant("app", many)
+    with pytest.raises(ChangeRefused, match="'app' would have 1001 policies"):
+        users.grant("app", [policy("Topic:more", Action.PUB)])
+    users.grant("app", many[:3])  # in the place of what is there
+    full = Content({f"u{number}": User(f"u{number}", "s") for number in range(USERS_MAX)})
+    with pytest.raises(ChangeRefused, match="no more are possible"):
+        Directory(full, lambda content: None).create(User("more", "s"), None)
+
+
+def test_a_request_with_too_much_is_not_even_read() -> None:
+    def body(count: int, resource: str = "Topic:t", sources: int = 1) -> AclBody:
+        entry = EntryBody(resource=resource, actions=["Pub"], decision="Allow", source_ips=["10.0.0.1"] * sources)
+        return AclBody(policies=[PolicyBody(entries=[entry] * count)])
+
+    check_sizes(body(POLICIES_MAX, sources=SOURCES_MAX))
+    for wrong, why in (
+        (body(POLICIES_MAX + 1), "1001 policies"), (body(1, sources=SOURCES_MAX + 1), "101 addresses"),
+        (body(1, "Topic:" + "x" * 300), "300 characters"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=why):
+            check_sizes(wrong)

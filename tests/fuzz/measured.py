@@ -19,6 +19,7 @@ from gantrymq.broker.broker import Broker
 from gantrymq.demo.ports import free_port
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
+from gantrymq.protocol.signature import Account
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.loop_watch import LoopWatch
@@ -28,6 +29,13 @@ from tests.support.brokers import broker_config
 
 LOOK_S = 0.002
 USER = "root:fuzz-sizes"
+ADMIN = Account("admin", "admin-secret")
+GUARDED: dict[str, object] = {
+    "authentication_enabled": True,
+    "authorization_enabled": True,
+    "init_authentication_user": json.dumps({"username": ADMIN.access_key, "password": ADMIN.secret_key}),
+}
+"""Settings of the broker that has users."""
 
 
 async def serve(program: str, directory: Path, name_server: str) -> None:
@@ -39,8 +47,8 @@ async def serve(program: str, directory: Path, name_server: str) -> None:
         address = await running.start()
     else:
         settings = broker_config(
-            directory / "store", namesrv_addr=name_server, enable_property_filter=True, http_port=free_port(),
-            broker_name="sizes", auto_create_topic_enable=True,
+            directory / program, namesrv_addr=name_server, enable_property_filter=True, http_port=free_port(),
+            broker_name=program, auto_create_topic_enable=True, **(GUARDED if program == "guarded" else {}),
         )  # fmt: skip
         running = Broker(settings, TcpNetwork(), SystemClock(), SystemRng(), OsDisk())
         address = await running.start()

@@ -27,9 +27,15 @@ from gantrymq.errors import GantryError
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, Header
 from gantrymq.remoting.client import RemotingClient
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.network import TcpNetwork
+from gantrymq.runtime.rng import SystemRng
+from tests.fuzz.measured import ADMIN
 from tests.support.brokers import new_client
 
 TIMEOUT_MS = 120_000
+USERS = re.compile("users|policies")
+"""Cases that are played against the broker with users."""
 PATIENCE_S = 120
 
 
@@ -95,8 +101,12 @@ class Bench:
     """Two servers, a client, and what a case needs to make its requests."""
 
     broker: Server
+    guarded: Server
+    """A broker with users."""
     names: Server
     client: RemotingClient
+    admin: RemotingClient
+    """A super user of the guarded broker."""
     rng: random.Random
     scale: float
 
@@ -117,6 +127,13 @@ class Bench:
             return await self.client.call(
                 at or self.broker.address, code, header, body, timeout_ms=TIMEOUT_MS, extra=extra
             )
+        except GantryError as error:
+            return type(error).__name__
+
+    async def manage(self, code: int, header: Header, body: bytes = b"") -> Command | str:
+        """The same of the guarded broker, by a super user."""
+        try:
+            return await self.admin.call(self.guarded.address, code, header, body, timeout_ms=TIMEOUT_MS)
         except GantryError as error:
             return type(error).__name__
 
@@ -150,17 +167,22 @@ def shown(answer: Command | str) -> str:
 async def bench(directory: Path, seed: int, scale: float) -> AsyncIterator[Bench]:
     names = await Server.start("nameserver", directory)
     broker = await Server.start("broker", directory, names.address)
+    guarded = await Server.start("guarded", directory)
     client = new_client()
+    admin = RemotingClient(TcpNetwork(), SystemClock(), SystemRng(), account=ADMIN)
     try:
-        yield Bench(broker, names, client, random.Random(seed), scale)
+        yield Bench(broker, guarded, names, client, admin, random.Random(seed), scale)
     finally:
         await client.close()
+        await admin.close()
         await broker.stop()
+        await guarded.stop()
         await names.stop()
 
 
 async def measure(seed: int, scale: float, only: str, directory: Path, *, told: bool = False) -> list[Turn]:
     """Play the cases in their order: later ones meet the tables that earlier ones have made large."""
+    from tests.fuzz import user_size_cases  # noqa: F401 - adds its cases
     from tests.fuzz.size_cases import CASES
 
     turns: list[Turn] = []
@@ -168,11 +190,12 @@ async def measure(seed: int, scale: float, only: str, directory: Path, *, told: 
         for name, case in CASES.items():
             if not re.search(only, name):
                 continue
-            for server in (on.broker, on.names):
+            servers = (("broker", on.guarded if USERS.match(name) else on.broker), ("name server", on.names))
+            for _, server in servers:
                 await server.say("reset")
             answered = await case(on)
             await asyncio.sleep(0.05 * scale)  # what the servers do behind their answer
-            for kind, server in (("broker", on.broker), ("name server", on.names)):
+            for kind, server in servers:
                 found = await server.say("read")
                 turn = Turn(
                     name, kind, found["longest_s"] * 1000, found["work_s"] * 1000, int(found["memory_mb"]), answered

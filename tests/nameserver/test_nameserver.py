@@ -125,6 +125,30 @@ def test_a_damaged_registration_is_refused() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_registration_of_many_topics_is_whole_or_refused(compressed: bool) -> None:
+    """It is read in steps; one topic that cannot be read refuses all."""
+
+    async def scenario(server: NameServer, client: RemotingClient) -> None:
+        names = [f"T{number}" for number in range(3_000)]
+
+        def encoded(body: RegisterBrokerBody) -> bytes:
+            return body.encode_compressed(VERSION) if compressed else body.encode()
+
+        good, bad = encoded(body_of(*names)), encoded(body_of(*names, "two words"))
+        if not compressed:
+            bad = good.replace(b'"T2999"', b"2999")
+        answer = await register(client, server, bad, compressed=compressed)
+        assert answer.code == ResponseCode.SYSTEM_ERROR and "malformed" in (answer.remark or ""), answer.remark
+        assert (await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic="T0"))).code == 17
+        assert (await register(client, server, good, compressed=compressed)).code == ResponseCode.SUCCESS
+        for name in (names[0], names[-1]):
+            answer = await ask(client, server, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers.GetRoute(topic=name))
+            assert answer.code == ResponseCode.SUCCESS
+
+    run(scenario)
+
+
 def test_the_end_of_the_connection_is_the_end_of_the_registration() -> None:
     async def scenario(server: NameServer, client: RemotingClient) -> None:
         broker = RemotingClient(TcpNetwork(), SystemClock(), SystemRng())

@@ -209,3 +209,21 @@ def test_the_goodbye_of_a_stranger_takes_nobody_out() -> None:
     assert not table.unregister(OTHER, "broker-a", 0)
     assert table.lookup("T") is not None
     assert table.unregister(FIRST, "broker-a", 0)
+
+
+def test_a_large_registration_ends_when_its_broker_leaves_or_registers_anew() -> None:
+    """Topics are declared in steps, between which others have their turn."""
+    many = registration(*(topic(f"T{number}") for number in range(4)))
+    table = RouteTable()
+    steps = table.registering(many, 1, 0.0)
+    next(steps)
+    assert table.data_version(many.address) == V1 and table.topics() == ["T0"]
+    table.register(many, 1, 1.0)  # the same version: what runs goes on
+    next(steps)
+    assert table.topics() == ["T0", "T1"]
+    table.register(registration(topic("N"), version=V2), 1, 2.0)
+    assert list(steps) == [] and sorted(table.topics()) == ["N", "T0", "T1"]
+    steps = table.registering(registration(topic("T2"), topic("T3"), version=V1), 1, 3.0)
+    next(steps)
+    table.session_closed(1)
+    assert list(steps) == [] and table.topics() == []

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from gantrymq.access.limits import ALL_POLICIES_MAX, POLICIES_MAX, SECRET_MAX, USERS_MAX
 from gantrymq.access.values import NO_GRANTS, Grants, Policy, Resource, User, UserKind
 from gantrymq.errors import GantryError
 
@@ -68,6 +69,9 @@ class Directory:
         check_name(user.name)
         if not user.secret.strip():
             raise ChangeRefused(f"the user {user.name!r} has no password; give one")
+        check_secret(user.secret)
+        if len(self._content.users) >= USERS_MAX:
+            raise ChangeRefused(f"there are {USERS_MAX} users, and no more are possible; delete some")
         if user.name in self._content.users:
             raise ChangeRefused(f"the user {user.name!r} exists already; update it")
         self._only_super(user, by)
@@ -79,6 +83,7 @@ class Directory:
     ) -> None:  # fmt: skip
         """Change what is not None. Raises ChangeRefused."""
         old = self._known(name)
+        check_secret(secret or "")
         new = replace(
             old,
             secret=secret if secret and secret.strip() else old.secret,
@@ -111,7 +116,14 @@ class Directory:
         if not custom and not default:
             raise ChangeRefused(f"there are no policies to give to {name!r}; name resources, actions and a decision")
         old = self.grants(name)
-        self._put_grants(name, Grants(_merged(old.custom, custom), _merged(old.default, default)))
+        new = Grants(_merged(old.custom, custom), _merged(old.default, default))
+        others = sum(count_of(grants) for other, grants in self._content.grants.items() if other != name)
+        if count_of(new) > max(POLICIES_MAX, count_of(old)) or others + count_of(new) > ALL_POLICIES_MAX:
+            raise ChangeRefused(
+                f"{name!r} would have {count_of(new)} policies, and all users {others + count_of(new)}; at most "
+                f"{POLICIES_MAX} and {ALL_POLICIES_MAX} are possible: use prefixes such as Topic:a-*"
+            )
+        self._put_grants(name, new)
 
     def revoke(self, name: str, resource: Resource | None = None, *, default: bool = False) -> None:
         """Take a policy away, or all of them. Raises ChangeRefused when the user has none."""
@@ -165,6 +177,16 @@ def check_name(name: str) -> None:
         raise ChangeRefused(
             f"the name is {name[:NAME_MAX]!r}; write 1 to {NAME_MAX} characters without blanks, / and :"
         )
+
+
+def check_secret(secret: str) -> None:
+    """Raises ChangeRefused for one that is too long."""
+    if len(secret) > SECRET_MAX:
+        raise ChangeRefused(f"the password has {len(secret)} characters; at most {SECRET_MAX} are possible")
+
+
+def count_of(grants: Grants) -> int:
+    return len(grants.custom) + len(grants.default)
 
 
 def _merged(old: Iterable[Policy], new: Iterable[Policy]) -> tuple[Policy, ...]:

@@ -13,6 +13,7 @@ import msgspec
 
 from gantrymq.access import texts
 from gantrymq.access.directory import ChangeRefused, Directory
+from gantrymq.access.limits import check_sizes
 from gantrymq.access.values import Resource, User
 from gantrymq.errors import ConfigError, RequestRejected
 from gantrymq.protocol.bodies.access import AclBody, UserBody
@@ -24,6 +25,8 @@ from gantrymq.remoting.server import Handler
 
 log = logging.getLogger("gantrymq.access")
 
+LOGGED = 20
+"""Resources that the log names."""
 _B = TypeVar("_B", bound=Body)
 
 
@@ -86,9 +89,11 @@ class AccessHandler:
         """To create and to update mean the same, as in Apache's servers."""
         body = _body(command, AclBody)
         name = texts.name_of_subject(body.subject or command.header(SubjectOnly).subject)
+        check_sizes(body)
         grants = texts.grants_of(body)
         self._directory.grant(name, grants.custom, grants.default)
-        what = ", ".join(policy.resource.text for policy in (*grants.custom, *grants.default))
+        resources = [policy.resource.text for policy in (*grants.custom, *grants.default)]
+        what = ", ".join(resources[:LOGGED]) + (f" and {len(resources) - LOGGED} more" if resources[LOGGED:] else "")
         return _done(session, command, f"set policies of {name} for {what}")
 
     def delete_acl(self, session: Any, command: Command) -> bytes:

@@ -212,7 +212,7 @@ class Admin(Lifetime):
         """The messages of a topic, one after the other."""
         from gantrymq.admin.browsing import Browsing
 
-        return Browsing(self._asking)
+        return Browsing(self._asking, self.topic_state)
 
     @cached_property
     def resending(self) -> Resending:

@@ -7,29 +7,34 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gantrymq.admin.asking import Asking
-from gantrymq.client.connection.routes import subscribe_queues
+from gantrymq.admin.topic_state import TopicState
 from gantrymq.client.consuming.pulling import views
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue
+from gantrymq.protocol.bodies.progress import TopicOffset
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers.pull import GetMaxOffset, GetMinOffset, OffsetAnswer, SearchOffset
 
 COUNT_MAX: Final = 500
 QUEUES_AT_ONCE: Final = 8
+SEARCHED_MAX: Final = 256
+"""Queues that are searched by time for one answer."""
 PULLS_MAX: Final = 20
 """Pulls from one queue for one answer: Apache's brokers give 32 messages at once."""
 
 
-_OfQueue = Callable[[str, MessageQueue], Awaitable[list[MessageView]]]
+_Place = tuple[str, MessageQueue, TopicOffset]
+"""A queue, the address of its broker, and what it holds."""
 
 
 class Browsing:
     """Reads without a group: nobody's progress changes. Every method raises RouteNotFound, Unreachable, TimedOut or
     RequestRejected."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: Asking, state: TopicState) -> None:
         self._asking = asking
+        self._state = state
 
     async def check_brokers(self) -> None:
         """Raises Unreachable when no broker is registered: then nothing can be said about the topics there are."""
@@ -37,27 +42,44 @@ class Browsing:
 
     async def newest(self, topic: str, count: int, body_max: int | None = None) -> list[MessageView]:
         """The last messages of all queues, the newest first. ``body_max``, here and below: bytes of a body that are
-        wanted (``MessageView.body_cut``); None: all."""
+        wanted (``MessageView.body_cut``); None: all.
 
-        async def of(address: str, queue: MessageQueue) -> list[MessageView]:
-            low, high = await self._edges(address, queue)
-            return await self._read(address, queue, max(low, high - count), high, count, body_max)
+        The newest ``count`` messages lie in the ``count`` queues that were written to last, so only those are read.
+        """
+        queues = sorted(await self._filled(topic), key=lambda one: one[2].last_update_timestamp, reverse=True)
 
-        found = await self._of_queues(topic, of)
+        async def of(address: str, queue: MessageQueue, at: TopicOffset) -> list[MessageView]:
+            return await self._read(
+                address, queue, max(at.min_offset, at.max_offset - count), at.max_offset, count, body_max
+            )
+
+        found = await _each(queues[:count], of)
         return sorted(found, key=lambda view: view.store_timestamp, reverse=True)[:count]
 
-    async def since(self, topic: str, time_ms: int, count: int, body_max: int | None = None) -> list[MessageView]:
-        """The first messages of all queues that were stored at this time (ms since 1970) or later, the oldest first."""
+    async def since(
+        self, topic: str, time_ms: int, count: int, body_max: int | None = None, only: MessageQueue | None = None
+    ) -> list[MessageView]:
+        """The first messages of all queues that were stored at this time (ms since 1970) or later, the oldest first.
+        ``only``: of this queue.
 
-        async def of(address: str, queue: MessageQueue) -> list[MessageView]:
+        Raises ConfigError when too many queues have such messages.
+        """
+        queues = [one for one in await self._filled(topic) if only is None or one[1] == only]
+        queues = [one for one in queues if one[2].last_update_timestamp >= time_ms]
+        if len(queues) > SEARCHED_MAX:
+            raise ConfigError(
+                f"{len(queues)} queues of {topic} have messages since then, and {SEARCHED_MAX} at most are searched at "
+                "once; name a broker and a queue"
+            )
+
+        async def of(address: str, queue: MessageQueue, at: TopicOffset) -> list[MessageView]:
             header = SearchOffset(
                 topic=topic, queue_id=queue.queue_id, timestamp=time_ms, bname=queue.broker_name
             )  # fmt: skip
             start = await self._offset(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
-            end = (await self._edges(address, queue))[1]
-            return await self._read(address, queue, start, end, count, body_max)
+            return await self._read(address, queue, start, at.max_offset, count, body_max)
 
-        found = [view for view in await self._of_queues(topic, of) if view.store_timestamp >= time_ms]
+        found = [view for view in await _each(queues, of) if view.store_timestamp >= time_ms]
         return sorted(found, key=lambda view: view.store_timestamp)[:count]
 
     async def at(
@@ -68,20 +90,14 @@ class Browsing:
         low, high = await self._edges(address, queue)
         return await self._read(address, queue, max(offset, low), high, count, body_max), low, high
 
-    async def _of_queues(self, topic: str, of: _OfQueue) -> list[MessageView]:
-        route = await self._asking.endpoint.routes.fetch(topic)
-        places = {broker.broker_name: broker.master for broker in route.broker_datas}
-        turns = asyncio.Semaphore(QUEUES_AT_ONCE)
-
-        async def one(queue: MessageQueue) -> list[MessageView]:
-            address = places.get(queue.broker_name)
-            if address is None:
-                return []  # its master is gone; what the others have is still of use
-            async with turns:
-                return await of(address, queue)
-
-        found = await asyncio.gather(*(one(queue) for queue in subscribe_queues(topic, route)))
-        return [view for part in found for view in part]
+    async def _filled(self, topic: str) -> list[_Place]:
+        """The queues that hold messages, with one question to each broker. A broker whose master is gone has none; what
+        the others have is still of use."""
+        found: list[_Place] = []
+        for address in (await self._state.holders(topic)).values():
+            stats = await self._state.stats(topic, address)
+            found += [(address, queue, at) for queue, at in stats.by_queue().items() if at.max_offset > at.min_offset]
+        return found
 
     async def _read(
         self, address: str, queue: MessageQueue, start: int, end: int, count: int, body_max: int | None
@@ -111,3 +127,16 @@ class Browsing:
     async def _offset(self, address: str, code: RequestCode, header: GetMinOffset | GetMaxOffset | SearchOffset) -> int:
         answer = await self._asking.ask(address, code, header, what=f"offsets of {header.topic}")
         return answer.header(OffsetAnswer).offset
+
+
+async def _each(
+    places: list[_Place], of: Callable[[str, MessageQueue, TopicOffset], Awaitable[list[MessageView]]]
+) -> list[MessageView]:
+    """What ``of`` finds in each place, a few at a time."""
+    turns = asyncio.Semaphore(QUEUES_AT_ONCE)
+
+    async def one(place: _Place) -> list[MessageView]:
+        async with turns:
+            return await of(*place)
+
+    return [view for part in await asyncio.gather(*map(one, places)) for view in part]

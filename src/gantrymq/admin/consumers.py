@@ -39,6 +39,8 @@ from gantrymq.protocol.headers.tools import (
 
 _RELAY_TIMEOUT_MS: Final = 12_000
 """A broker waits up to 10 s for the client it hands a question on to."""
+OWNERS_MAX: Final = 50
+"""Members that are asked which queues they hold; a silent one takes seconds."""
 _NOT_THERE: Final = frozenset(
     {
         ResponseCode.TOPIC_NOT_EXIST,
@@ -172,11 +174,13 @@ class Consumers:
             return ConsumerRunning.decode(answer.body)
         raise refused or ConfigError("there is no broker to ask")
 
-    async def owners(self, group: str) -> dict[MessageQueue, str]:
-        """Queue to the member that holds it, as far as members tell."""
+    async def owners(self, group: str, most: int = OWNERS_MAX) -> tuple[dict[MessageQueue, str], int]:
+        """Queue to the member that holds it, as far as members tell; and how many more members there are than the
+        ``most`` that were asked."""
         connections = await self.connections(group)
         held: dict[MessageQueue, str] = {}
-        for client in connections.connection_set if connections is not None else ():
+        members = connections.connection_set if connections is not None else []
+        for client in members[:most]:
             try:
                 running = await self.running(group, client.client_id)
             except RequestRejected:
@@ -184,7 +188,7 @@ class Consumers:
             for key, state in running.mq_table.items():
                 if not state.get("droped"):
                     held[queue_of(key)] = client.client_id
-        return held
+        return held, max(len(members) - most, 0)
 
     async def producers(self, broker: str | None = None) -> ProducerTable:
         """Live producers by group, over the masters."""

@@ -23,6 +23,8 @@ from gantrymq.protocol.headers.pull import OffsetAnswer, QueryMessage, ViewMessa
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import decode_record, scan, to_view
 
+READERS_MAX: Final = 50
+"""Groups that are asked how they stand to a message."""
 FOREVER_MS: Final = 2**63 - 1
 
 
@@ -156,9 +158,11 @@ class Messages:
         )  # fmt: skip
         return list(scan(answer.body, check=False)) if answer.code == ResponseCode.SUCCESS else []
 
-    async def readers(self, message: MessageView) -> list[Reader]:
-        """How every group that reads the topic stands to a message."""
-        return [await self._reader(group, message) for group in await self._groups.reading(message.topic)]
+    async def readers(self, message: MessageView, most: int = READERS_MAX) -> tuple[list[Reader], int]:
+        """How the groups that read the topic stand to a message; ``most`` of them are asked about, and the number says
+        how many are not."""
+        groups = await self._groups.reading(message.topic)
+        return [await self._reader(group, message) for group in groups[:most]], max(len(groups) - most, 0)
 
     async def _reader(self, group: str, message: MessageView) -> Reader:
         queue = message.queue

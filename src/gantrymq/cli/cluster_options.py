@@ -86,6 +86,12 @@ def fail(text: str, command: str, status: int = FAILED) -> NoReturn:
     raise typer.Exit(status)
 
 
+def more(left: int) -> None:
+    """Say that a list was cut by ``--max``: what is not shown is not asked about."""
+    if left:
+        note(f"... and {left} more; --max shows more of them")
+
+
 def note(text: str) -> None:
     """Print a remark on standard error, so that it never gets into a pipe together with the answer."""
     typer.echo(text, err=True)

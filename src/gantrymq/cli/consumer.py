@@ -19,6 +19,7 @@ from gantrymq.cli.cluster_options import (
     Yes,
     agreed,
     fail,
+    more,
     note,
     sentence,
     with_cluster,
@@ -37,12 +38,13 @@ def progress(
     group: Annotated[str | None, typer.Argument(help="Name of the group; default: one line for every group.")] = None,
     topic: Annotated[str | None, typer.Option("--topic", "-t", help="Only this topic.")] = None,
     owners: Annotated[bool, typer.Option("--owners", help="Ask the members which queues they hold.")] = False,
+    limit: Annotated[int, typer.Option("--max", help="Largest number of groups to show.", min=1)] = 1_000,
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
     """Show how far a group is behind, queue by queue."""
     if group is None:
-        _all_progress(as_json, name_servers)
+        _all_progress(limit, as_json, name_servers)
     else:
         _progress(group, topic, owners, as_json, name_servers)
 
@@ -50,7 +52,9 @@ def progress(
 def _progress(group: str, topic: str | None, owners: bool, as_json: bool, name_servers: str) -> None:
     async def work(admin: Admin) -> tuple[Any, dict[Any, str], Any]:
         state = await admin.consumers.progress(group, topic)
-        held = await admin.consumers.owners(group) if owners else {}
+        held, unasked = await admin.consumers.owners(group) if owners else ({}, 0)
+        if unasked:
+            note(f"{unasked} more members were not asked which queues they hold")
         online = await admin.consumers.connections(group)
         if not state.queues and online is None:
             await admin.groups.get(group)  # says so when there is no such group
@@ -79,12 +83,11 @@ def _progress(group: str, topic: str | None, owners: bool, as_json: bool, name_s
     show.answer(as_json, result, draw)
 
 
-def _all_progress(as_json: bool, name_servers: str) -> None:
-    async def work(admin: Admin) -> list[dict[str, Any]]:
+def _all_progress(limit: int, as_json: bool, name_servers: str) -> None:
+    async def work(admin: Admin) -> tuple[list[dict[str, Any]], int]:
         rows = []
-        for name in await admin.groups.all():
-            if of_system(name):
-                continue
+        names = [name for name in await admin.groups.all() if not of_system(name)]
+        for name in names[:limit]:
             online = await admin.consumers.connections(name)
             row: dict[str, Any] = {"group": name, "members": len(online.connection_set) if online else 0}
             try:
@@ -95,15 +98,16 @@ def _all_progress(as_json: bool, name_servers: str) -> None:
                 note(f"the progress of group {name} is unknown: {sentence(error)}")
             row["model"] = online.message_model if online else None
             rows.append(row)
-        return rows
+        return rows, max(len(names) - limit, 0)
 
-    rows = with_cluster(name_servers, work, "consumer progress")
+    rows, left = with_cluster(name_servers, work, "consumer progress")
     columns = {"group": "GROUP", "members": "MEMBERS", "lag": "LAG", "tps": "PER SECOND", "model": "MODEL"}
     show.answer(
         as_json,
         rows,
         lambda: show.table(rows, columns, "there are no groups; a consumer makes its group when it starts"),
     )
+    more(left)
 
 
 @app.command()

@@ -18,6 +18,7 @@ from gantrymq.cli.cluster_options import (
     NameServers,
     Yes,
     agreed,
+    more,
     note,
     with_cluster,
 )
@@ -32,16 +33,16 @@ Name = Annotated[str, typer.Argument(help="Name of the group.")]
 @app.command(name="list")
 def list_groups(
     all_groups: Annotated[bool, typer.Option("--all", help="Show system groups, too.")] = False,
+    limit: Annotated[int, typer.Option("--max", help="Largest number of groups to show.", min=1)] = 1_000,
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
     """Show the groups that the brokers know, and how many members are online."""
 
-    async def work(admin: Admin) -> list[dict[str, Any]]:
+    async def work(admin: Admin) -> tuple[list[dict[str, Any]], int]:
         rows = []
-        for name, brokers in (await admin.groups.all()).items():
-            if not all_groups and of_system(name):
-                continue
+        found = [one for one in (await admin.groups.all()).items() if all_groups or not of_system(one[0])]
+        for name, brokers in found[:limit]:
             online = await admin.consumers.connections(name)
             settings = next(iter(brokers.values()))
             rows.append(
@@ -51,14 +52,15 @@ def list_groups(
                     "brokers": sorted(brokers),
                 }
             )  # fmt: skip
-        return rows
+        return rows, max(len(found) - limit, 0)
 
-    rows = with_cluster(name_servers, work, "group list")
+    rows, left = with_cluster(name_servers, work, "group list")
     columns = {
         "group": "GROUP", "members": "MEMBERS ONLINE", "consume": "MAY CONSUME", "retries": "RETRIES",
         "brokers": "BROKERS",
     }  # fmt: skip
     show.answer(as_json, rows, lambda: show.table(rows, columns, "no groups; a consumer makes its own when it starts"))
+    more(left)
 
 
 RetryMax = Annotated[

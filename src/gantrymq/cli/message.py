@@ -113,10 +113,13 @@ def show_message(
             readers: list[dict[str, Any]] = []
             if trace:
                 try:
+                    groups, left = await admin.messages.readers(message)
                     readers = [
                         {"group": at.group, "state": str(at.state), "consumer_offset": at.consumer_offset}
-                        for at in await admin.messages.readers(message)
+                        for at in groups
                     ]
+                    if left:
+                        note(f"{left} more groups read the topic and were not asked about")
                 except RequestRejected as error:
                     note(f"it could not be found out which groups consumed it: {error}")
             shown.append((message, readers))

@@ -20,6 +20,7 @@ from gantrymq.cli.cluster_options import (
     Yes,
     agreed,
     fail,
+    more,
     note,
     with_cluster,
 )
@@ -126,16 +127,20 @@ def _sentences(topic: str, changes: Sequence[TopicChange], dry_run: bool, refuse
 def list_topics(
     all_topics: Annotated[bool, typer.Option("--all", help="Show retry and dead-letter topics, too.")] = False,
     details: Annotated[bool, typer.Option("--long", "-l", help="Show queues, brokers and messages, too.")] = False,
+    limit: Annotated[int, typer.Option("--max", help="With --long: largest number of topics.", min=1)] = 1_000,
     as_json: Json = False,
     name_servers: NameServers = LOCAL,
 ) -> None:
     """Show the topics that the name servers know."""
 
-    async def work(admin: Admin) -> list[dict[str, Any]]:
+    async def work(admin: Admin) -> tuple[list[dict[str, Any]], int]:
         names = [name for name in sorted(await admin.topics()) if all_topics or not name.startswith(_DERIVED)]
-        return [{"topic": name, **(await _summary(admin, name) if details else {})} for name in names]
+        if not details:
+            return [{"topic": name} for name in names], 0
+        rows = [{"topic": name, **await _summary(admin, name)} for name in names[:limit]]
+        return rows, max(len(names) - limit, 0)
 
-    rows = with_cluster(name_servers, work, "topic list")
+    rows, left = with_cluster(name_servers, work, "topic list")
     if as_json:
         show.emit_json(rows)
     elif details:
@@ -144,6 +149,7 @@ def list_topics(
     else:
         for row in rows:
             typer.echo(row["topic"])
+    more(left)
 
 
 async def _summary(admin: Admin, topic: str) -> dict[str, Any]:

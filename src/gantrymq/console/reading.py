@@ -57,9 +57,11 @@ class Reading:
         self._check(topic)
         return await self.admin.browsing.newest(topic, count, LIST_BODY)
 
-    async def since(self, topic: str, time_ms: int, count: int) -> list[MessageView]:
+    async def since(
+        self, topic: str, time_ms: int, count: int, only: MessageQueue | None
+    ) -> list[MessageView]:  # fmt: skip
         self._check(topic)
-        return await self.admin.browsing.since(topic, time_ms, count, LIST_BODY)
+        return await self.admin.browsing.since(topic, time_ms, count, LIST_BODY, only)
 
     async def part(self, queue: MessageQueue, offset: int, count: int) -> tuple[list[MessageView], int, int]:
         """See ``Browsing.at``."""

@@ -5,7 +5,7 @@ docs/protocol.md#name-server.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NoReturn
 from zlib import crc32
 
@@ -13,18 +13,18 @@ from gantrymq.errors import ConfigError, GantryError, RequestRejected
 from gantrymq.nameserver.config import NameServerConfig, changed, shown
 from gantrymq.nameserver.kv_config import KVConfig
 from gantrymq.nameserver.route_table import EXPIRY_SECONDS, Registration, RouteTable
-from gantrymq.protocol.bodies.register import RegisterBrokerBody
+from gantrymq.protocol.bodies.register import topics_of_compressed, topics_of_json
 from gantrymq.protocol.bodies.route import TopicRoute
-from gantrymq.protocol.bodies.topics import ORDER_TOPIC_NAMESPACE, DataVersion, KVTable, TopicList
+from gantrymq.protocol.bodies.topics import ORDER_TOPIC_NAMESPACE, DataVersion, KVTable, TopicConfig, TopicList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_response
-from gantrymq.protocol.frame import MAX_FRAME_BYTES
 from gantrymq.protocol.headers import nameserver as headers
 from gantrymq.remoting.server import Handler
 from gantrymq.remoting.session import Session
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.gathering import Gathering
 from gantrymq.runtime.properties import SETTINGS_BYTES
+from gantrymq.runtime.stepwise import gather
 
 log = logging.getLogger("gantrymq.nameserver")
 
@@ -89,20 +89,56 @@ class Processors:
 
     # Brokers.
 
-    def register(self, session: Session, command: Command) -> bytes:
+    def register(self, session: Session, command: Command) -> bytes | None:
+        """The topics of a large broker are read, and then declared, in steps. A small one is answered at once."""
+        answers: list[bytes] = []
+        waits = False
+
+        def answer(frame: bytes) -> None:
+            if waits:
+                session.answer(command, frame)
+            else:
+                answers.append(frame)
+
+        def refuse(error: GantryError) -> None:
+            if not waits:
+                raise error
+            code = error.code if isinstance(error, RequestRejected) else ResponseCode.SYSTEM_ERROR
+            remark = error.remark if isinstance(error, RequestRejected) else str(error)
+            answer(encode_response(command, code, remark=remark))
+
+        def read(topics: list[TopicConfig]) -> None:
+            if session.left:  # meanwhile; nothing would end its registration but its age
+                return
+            registration = self._registration(header, version, topics)
+            try:
+                steps = self._entered(session, registration)
+            except RequestRejected as error:
+                refuse(error)
+                return
+            gather(self._clock, steps, lambda _: answer(self._registered(command, registration)), refuse)
+
         header = command.header(headers.RegisterBroker)
-        registration = self._registration(header, command.body)
+        version, topics = self._announced(header, command.body)
+        gather(self._clock, topics, read, refuse)
+        waits = True
+        return answers[0] if answers else None
+
+    def _entered(self, session: Session, registration: Registration) -> Iterator[None]:
+        """The steps of a registration, of which the first is done. Raises RequestRejected."""
         now = self._clock.monotonic()
         rival = self._routes.rival(registration, session.id, now)
         if rival is not None:
             self._refuse(registration, rival, now)
-        new = self._routes.data_version(header.broker_addr) is None
-        master = self._routes.register(registration, session.id, now)
-        if new:
+        if self._routes.data_version(registration.address) is None:
             log.info(
                 "broker %s (%s, id %d) registered with %d topics",
-                header.broker_name, header.broker_addr, header.broker_id, len(registration.topics),
+                registration.broker_name, registration.address, registration.broker_id, len(registration.topics),
             )  # fmt: skip
+        return self._routes.registering(registration, session.id, now)
+
+    def _registered(self, command: Command, registration: Registration) -> bytes:
+        master = self._routes.master_of(registration)
         answer = headers.RegisterBrokerAnswer(
             master_addr=master, ha_server_addr=self._routes.ha_address(master) if master else None
         )
@@ -128,16 +164,21 @@ class Processors:
             "take its place. Give one of them another brokerName or brokerId; to replace that one, stop it first",
         )
 
-    def _registration(self, header: headers.RegisterBroker, body: bytes) -> Registration:
+    def _announced(
+        self, header: headers.RegisterBroker, body: bytes
+    ) -> tuple[DataVersion, Iterator[TopicConfig]]:  # fmt: skip
+        """What a broker says of its topics, which are still to be read."""
         if header.body_crc32 and crc32(body) & _CRC_MASK != header.body_crc32:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, "crc32 not match")
         if not body:
-            content = RegisterBrokerBody()
-        elif header.compressed:
-            content = RegisterBrokerBody.decode_compressed(body)
-        else:
-            content = RegisterBrokerBody.of_request(body, MAX_FRAME_BYTES)
-        table = content.topic_config_serialize_wrapper
+            return DataVersion(), iter(())
+        if header.compressed:
+            return topics_of_compressed(body)
+        return topics_of_json(body)
+
+    def _registration(
+        self, header: headers.RegisterBroker, version: DataVersion, topics: list[TopicConfig]
+    ) -> Registration:
         timeout_ms = header.heartbeat_timeout_millis
         return Registration(
             cluster=header.cluster_name,
@@ -145,8 +186,8 @@ class Processors:
             broker_id=header.broker_id,
             address=header.broker_addr,
             ha_address=header.ha_server_addr,
-            data_version=table.data_version,
-            topics=table.topic_config_table,
+            data_version=version,
+            topics={topic.topic_name: topic for topic in topics},
             timeout_s=timeout_ms / 1000 if timeout_ms else EXPIRY_SECONDS,
             acting_master=header.enable_acting_master,
         )

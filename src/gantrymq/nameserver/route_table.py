@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -111,10 +111,37 @@ class RouteTable:
         return live.address
 
     def register(self, registration: Registration, session: int, now: float) -> str | None:
-        """Add or update a broker. Returns the master's address when another process is the master.
+        """Add or update a broker with its topics. Returns the master's address when another process is the master.
 
         This replaces a broker with the same name and id, so call ``rival`` first.
         """
+        for _ in self.registering(registration, session, now):
+            pass
+        return self.master_of(registration)
+
+    def registering(self, registration: Registration, session: int, now: float) -> Iterator[None]:
+        """The same in steps, of which each declares one topic. Before the first one the broker counts as registered.
+
+        The rest is left out when the broker leaves meanwhile, or registers other topics.
+        """
+        if not self._enter(registration, session, now):
+            return
+        for topic in registration.topics.values():
+            live = self._live.get(registration.address)
+            if live is None or live.data_version != registration.data_version:
+                return
+            self._declare(registration.broker_name, topic)
+            yield
+
+    def master_of(self, registration: Registration) -> str | None:
+        """The address of the master, when another process is the master."""
+        named = self._named.get(registration.broker_name)
+        if named is None or registration.broker_id == MASTER_ID:
+            return None
+        return named.addresses.get(MASTER_ID)
+
+    def _enter(self, registration: Registration, session: int, now: float) -> bool:
+        """Note the process. Returns whether its topics are to be declared."""
         known = self._live.get(registration.address)
         first = known is None or (known.cluster, known.broker_name, known.broker_id) != (
             registration.cluster, registration.broker_name, registration.broker_id,
@@ -132,11 +159,7 @@ class RouteTable:
             registration.ha_address, registration.data_version, session, now + registration.timeout_s,
             registration.timeout_s,
         )  # fmt: skip
-        if registration.broker_id == MASTER_ID and changed:
-            for topic in registration.topics.values():
-                self._declare(registration.broker_name, topic)
-        master = self._named[registration.broker_name].addresses.get(MASTER_ID)
-        return master if registration.broker_id != MASTER_ID else None
+        return registration.broker_id == MASTER_ID and changed
 
     def _place(self, registration: Registration) -> None:
         named = self._named.get(registration.broker_name)

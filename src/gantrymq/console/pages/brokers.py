@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from gantrymq.admin.brokers import BrokerPlace
 from gantrymq.console.forms import value_of
-from gantrymq.console.listing import details
-from gantrymq.console.parts import console_of, page, person_of
+from gantrymq.console.listing import details, page_of
+from gantrymq.console.pages.topics import PAGES_MAX
+from gantrymq.console.parts import console_of, number_of, page, person_of, text_of
 from gantrymq.errors import ConfigError, GantryError
 
 MASTER: Final = 0
@@ -21,9 +22,11 @@ HIDDEN: Final = "(not shown)"
 
 
 async def show_list(request: Request) -> Response:
-    """All brokers, replicas included."""
+    """One page of the brokers, replicas included. Only those that are shown are asked about."""
     admin = console_of(request).admin
     places = {f"{place.name} {place.address}": place for place in await admin.brokers.places()}
+    word = text_of(request, "q")
+    found = page_of(list(places), word, number_of(request, "page", 1, PAGES_MAX))
 
     async def figures(name: str) -> dict[str, Any]:
         place = places[name]
@@ -33,7 +36,7 @@ async def show_list(request: Request) -> Response:
         except GantryError as error:
             return {**row, "error": str(error)}
 
-    return page(request, "brokers.html", rows=await details(list(places), figures))
+    return page(request, "brokers.html", rows=await details(found.names, figures), found=found, kept={"q": word})
 
 
 async def show(request: Request) -> Response:

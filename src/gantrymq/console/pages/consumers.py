@@ -22,6 +22,7 @@ FURTHEST: Final = 5
 LOOKED_AT_MAX: Final = 100
 """Groups that are asked about for the overview."""
 QUEUES_SHOWN: Final = 200
+MEMBERS_SHOWN: Final = 200
 
 
 async def groups_of(console: Console) -> list[str]:
@@ -80,11 +81,12 @@ async def group_facts(console: Console, group: str) -> dict[str, Any]:
     online, state = await asyncio.gather(
         console.admin.consumers.connections(group), console.admin.consumers.progress(group)
     )
-    held = await console.admin.consumers.owners(group) if online is not None else {}
+    held, unasked = await console.admin.consumers.owners(group) if online is not None else ({}, 0)
     queues = sorted(state.queues, key=lambda at: at.lag, reverse=True)
     topics = sorted({at.queue.topic for at in state.queues if not at.queue.topic.startswith(DERIVED)})
     return {
         "group": group, "online": online, "state": state, "held": held, "queues": queues[:QUEUES_SHOWN],
+        "unasked": unasked, "members_shown": MEMBERS_SHOWN,
         "hidden": max(len(queues) - QUEUES_SHOWN, 0), "topics": topics, "dead_letters": DEAD_LETTER_PREFIX + group,
     }  # fmt: skip
 

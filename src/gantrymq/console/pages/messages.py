@@ -70,7 +70,8 @@ async def find(
     if search["key"] is not None:
         return await reading.by_key(topic, search["key"], rows), None
     if search["time"] is not None:
-        found = await reading.since(topic, parse_time(search["time"]), rows)
+        only = queue_of(topic, search["broker"], search["queue"]) if search["queue"] is not None else None
+        found = await reading.since(topic, parse_time(search["time"]), rows, only)
         later = {**search, "time": str(found[-1].store_timestamp)} if len(found) == rows else None
         return found, later
     if search["queue"] is not None:
@@ -89,7 +90,9 @@ async def show(request: Request) -> Response:
     console, kind = console_of(request), text_of(request, "as") or ""
     notes: list[str] = []
     try:
-        readers = await console.admin.messages.readers(message)
+        readers, left = await console.admin.messages.readers(message)
+        if left:
+            notes.append(f"{left} more groups read the topic; only these were asked about.")
     except GantryError as error:
         readers = []
         notes.append(f"Which groups have got it cannot be found out here: {error}")

@@ -17,6 +17,8 @@ from gantrymq.protocol.bodies.topics import PERM_READ, PERM_WRITE
 
 DERIVED: Final = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
 PAGES_MAX: Final = 100_000
+QUEUES_SHOWN: Final = 200
+GROUPS_SHOWN: Final = 200
 
 
 async def show_list(request: Request) -> Response:
@@ -62,7 +64,10 @@ async def show(request: Request) -> Response:
         }
         for broker, config in (await console.admin.topic_state.configs(topic)).items()
     ]  # fmt: skip
-    return page(request, "topic.html", topic=topic, state=status, configs=configs, groups=groups, notes=notes)
+    return page(
+        request, "topic.html", topic=topic, state=status, configs=configs, groups=groups, notes=notes,
+        queues=list(status.queues.items())[:QUEUES_SHOWN], groups_shown=GROUPS_SHOWN,
+    )  # fmt: skip
 
 
 def permission(perm: int) -> str:

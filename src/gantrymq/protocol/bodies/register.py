@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Generator, Iterator
 from typing import Final
 
 import msgspec
@@ -22,7 +23,7 @@ from msgspec import field
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
 from gantrymq.message import flags
 from gantrymq.protocol import lenient_json
-from gantrymq.protocol.bodies.body import Body
+from gantrymq.protocol.bodies.body import DIALECT_BYTES, Body
 from gantrymq.protocol.bodies.topics import DataVersion, TopicConfig, TopicTable
 from gantrymq.protocol.compression import decompress
 from gantrymq.protocol.frame import MAX_FRAME_BYTES
@@ -60,21 +61,64 @@ class RegisterBrokerBody(Body, frozen=True, kw_only=True):
     def decode_compressed(cls, data: bytes) -> RegisterBrokerBody:
         """Read the compressed form, without the mappings of static topics. Raises RemoteProtocolError when the bytes
         do not have this form."""
-        plain = decompress(data, flags.COMPRESSED, MAX_FRAME_BYTES)
-        version, position = _read(plain, 0)
-        (count, position) = _read_count(plain, position)
+        version, read = topics_of_compressed(data)
         topics: dict[str, TopicConfig] = {}
-        for _ in range(count):
-            raw, position = _read(plain, position)
-            topic = parse_topic_text(raw)
+        servers: list[str] = []
+        steps = iter(read)
+        while True:
+            try:
+                topic = next(steps)
+            except StopIteration as end:
+                servers = end.value
+                break
             topics[topic.topic_name] = topic
-        servers, _ = _read(plain, position)
-        try:
-            server_list = msgspec.convert(lenient_json.loads(servers) or [], list[str])
-        except msgspec.ValidationError as error:
-            raise RemoteProtocolError(f"malformed filter server list: {error}") from error
-        table = TopicTable(data_version=DataVersion.decode(version), topic_config_table=topics)
-        return cls(topic_config_serialize_wrapper=table, filter_server_list=server_list)
+        table = TopicTable(data_version=version, topic_config_table=topics)
+        return cls(topic_config_serialize_wrapper=table, filter_server_list=servers)
+
+
+class _UnreadTable(Body, frozen=True, kw_only=True):
+    data_version: DataVersion = DataVersion()
+    topic_config_table: dict[str, msgspec.Raw] = field(default_factory=dict)
+
+
+class _Unread(Body, frozen=True, kw_only=True):
+    """A RegisterBrokerBody whose topics are not read yet."""
+
+    topic_config_serialize_wrapper: _UnreadTable = _UnreadTable()
+
+
+def topics_of_json(data: bytes) -> tuple[DataVersion, Iterator[TopicConfig]]:
+    """The version, and the topics, which are read one by one when there are many.
+
+    Both raise RemoteProtocolError when the bytes do not have this form.
+    """
+    if len(data) <= DIALECT_BYTES:
+        table = RegisterBrokerBody.of_request(data, MAX_FRAME_BYTES).topic_config_serialize_wrapper
+        return table.data_version, iter(table.topic_config_table.values())
+    unread = _Unread.of_request(data, MAX_FRAME_BYTES).topic_config_serialize_wrapper
+    return unread.data_version, (TopicConfig.of_request(bytes(raw)) for raw in unread.topic_config_table.values())
+
+
+def topics_of_compressed(data: bytes) -> tuple[DataVersion, Generator[TopicConfig, None, list[str]]]:
+    """The version, and the topics one by one; what the generator returns are the filter servers.
+
+    Both raise RemoteProtocolError when the bytes do not have this form.
+    """
+    plain = decompress(data, flags.COMPRESSED, MAX_FRAME_BYTES)
+    version, position = _read(plain, 0)
+    return DataVersion.decode(version), _topics_in(plain, position)
+
+
+def _topics_in(plain: bytes, position: int) -> Generator[TopicConfig, None, list[str]]:
+    count, position = _read_count(plain, position)
+    for _ in range(count):
+        raw, position = _read(plain, position)
+        yield parse_topic_text(raw)
+    servers, _ = _read(plain, position)
+    try:
+        return msgspec.convert(lenient_json.loads(servers) or [], list[str])
+    except msgspec.ValidationError as error:
+        raise RemoteProtocolError(f"malformed filter server list: {error}") from error
 
 
 def topic_text(topic: TopicConfig) -> str:
