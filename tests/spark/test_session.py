@@ -83,3 +83,19 @@ def test_formats_and_functions_have_the_same_python(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(name, "other")
     prepare_environment(JAVA, "/on/every/machine/python")
     assert os.environ["PYSPARK_PYTHON"] == os.environ["PYSPARK_DRIVER_PYTHON"] == "/on/every/machine/python"
+
+
+def test_a_program_without_spark_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    import gantrymq.spark
+    from gantrymq.spark.session import spark_session
+
+    for name in [name for name in sys.modules if name.split(".")[0] == "pyspark" or name == "gantrymq.spark.source"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(ConfigError, match=r"Spark is not installed; run: pip install 'gantrymq\[spark\]'"):
+        spark_session("none")
+    with pytest.raises(ImportError, match=r"RocketMQDataSource needs Spark; run: pip install 'gantrymq\[spark\]'"):
+        _ = gantrymq.spark.RocketMQDataSource

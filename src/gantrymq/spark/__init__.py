@@ -28,4 +28,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("pyspark", "pyarrow"):
+            raise
+        raise ImportError(f"{name} needs Spark; run: pip install 'gantrymq[spark]' ({error})") from error

@@ -166,6 +166,9 @@ def _canonical(given: Mapping[str, str]) -> dict[str, str]:
             continue
         name = CANONICAL.get(key.lower())
         if name is None:
+            ours = next((one.name for one in DECLARED if key.lower() in {name.lower() for name in one.kafka}), None)
+            if ours is not None:
+                raise ConfigError(f"the format rocketmq has no option {key!r}; Kafka's option is {ours} here")
             close = difflib.get_close_matches(key.lower(), CANONICAL, 1)
             names = ", ".join(option.name for option in DECLARED)
             hint = f"did you mean {CANONICAL[close[0]]}?" if close else f"there are {names}"

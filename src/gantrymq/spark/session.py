@@ -80,10 +80,12 @@ def spark_session(
     process. Spark notes it when its Java starts, so all sessions of a process have that of the first one.
     With the environment variable ``GANTRY_STATUS_DIR``, queries export there how far they are behind (``LagListener``).
     This sets ``JAVA_HOME``, ``PYSPARK_PYTHON``, ``PYSPARK_DRIVER_PYTHON`` and ``PYTHONPATH`` of this process, where
-    Spark reads them. Raises ConfigError when there is no Java, or no such Python.
+    Spark reads them. Raises ConfigError when there is no Spark, no Java, or no such Python.
     """
-    from pyspark.sql import SparkSession
-
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise ConfigError(f"Spark is not installed; run: pip install 'gantrymq[spark]' ({error})") from error
     java = find_java()
     one_machine = is_on_one_machine(master)
     prepare_environment(java, worker_python(python, one_machine=one_machine), one_machine=one_machine)

@@ -117,6 +117,14 @@ def test_a_condition_that_cannot_be_computed(spark: Any, batches: Any, tmp_path:
     }
 
 
+def test_a_key_within_a_struct(spark: Any, batches: Any, tmp_path: Path) -> None:
+    job = job_with(tmp_path, "SELECT 'a' AS kind, n FROM events", events=Events(key=("user.id",)),
+                   body=Body(schema="user struct<id: string>, n int"))  # fmt: skip
+    assert batches(job, {"user": {"id": "a"}, "n": 1}, {"user": {"id": "a"}, "n": 1}, {"user": {"id": "b"}, "n": 2},
+                   {"user": {}}, {"n": 3}) == {"t0": 2, "dead_letters": 2}  # fmt: skip
+    assert set(dead(spark, tmp_path).values()) == {"the column user.id, which is part of events.key, is null"}
+
+
 def test_a_decision_holds_after_a_crash_between_two_tables(
     spark: Any, batches: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gantrymq.spark.pipelines.event_stream import place, view_of
 from gantrymq.spark.pipelines.projections import evaluated
-from gantrymq.spark.pipelines.spark_errors import Failed, first_lines
+from gantrymq.spark.pipelines.spark_errors import Failed, first_lines, unlogged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +60,8 @@ class Suspects:
 
     def behind_errors(self) -> dict[str, str]:
         """The messages that fail alone, or in a pair of halves neither of which does."""
-        return self._search(self.events, self._failure(self.events))
+        with unlogged():
+            return self._search(self.events, self._failure(self.events))
 
     def _places(self, rows: pa.Table) -> list[str] | None:
         """The message of each row; None if the query cannot say it."""

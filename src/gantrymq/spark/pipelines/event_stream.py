@@ -118,9 +118,7 @@ def _marked(frame: DataFrame, job: Job) -> DataFrame:
     from pyspark.sql import functions as f
 
     fields = _names_in(frame)
-    for name in job.events.key:
-        if name not in fields:
-            raise ConfigError(f"events.key: the events have no column {name}; they have {', '.join(fields)}")
+    key = {name: _field(frame, name) for name in job.events.key}
     named = [name for name in job.columns if name not in MESSAGE_COLUMNS]
     if named and job.body.format != "none":
         if MESSAGE in fields:
@@ -128,9 +126,9 @@ def _marked(frame: DataFrame, job: Job) -> DataFrame:
         with_message = f.col(EVENT).withField(MESSAGE, f.struct(*named))
         frame = frame.withColumn(EVENT, f.when(f.col(EVENT).isNotNull(), with_message))
     reasons = [f.col(EVENT_REASON)]
-    for name in job.events.key:
+    for name, field in key.items():
         missing = f.lit(f"the column {name}, which is part of events.key, is null")
-        reasons.append(f.when(f.col(f"{EVENT}.{quoted(name)}").isNull(), missing))
+        reasons.append(f.when(field.isNull(), missing))
     if job.events.valid is not None:
         # The condition speaks of the columns of the event, and the columns of the message must not hide them.
         outer = [f.col(name).alias(f"_message_{name}") for name in frame.columns]
@@ -149,7 +147,7 @@ def _names_in(frame: DataFrame) -> list[str]:
 def _once(frame: DataFrame, job: Job, clock: JobClock | None) -> DataFrame:
     from pyspark.sql import functions as f
 
-    identity = f.when(f.col(REASON).isNull(), _key(job)).otherwise(f.concat_ws("/", f.lit("at"), place()))
+    identity = f.when(f.col(REASON).isNull(), _key(frame, job)).otherwise(f.concat_ws("/", f.lit("at"), place()))
     frame = frame.withColumn("identity", identity)
     if clock is None:
         return frame.dropDuplicates(["identity"])
@@ -160,9 +158,27 @@ def _once(frame: DataFrame, job: Job, clock: JobClock | None) -> DataFrame:
     return timed.dropDuplicatesWithinWatermark(["identity"])
 
 
-def _key(job: Job) -> Column:
+def _field(frame: DataFrame, name: str) -> Column:
+    """A column of the event, or a field of a struct in it such as ``user.id``."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructType
+
+    if name in _names_in(frame):
+        return f.col(f"{EVENT}.{quoted(name)}")
+    parts, kind = name.split("."), frame.schema[EVENT].dataType
+    for part in parts:
+        if not isinstance(kind, StructType) or part not in kind.names:
+            raise ConfigError(
+                f"events.key: the events have no column {name}; they have {', '.join(_names_in(frame))}. A field of a "
+                "struct is written as in user.id"
+            )
+        kind = kind[part].dataType
+    return f.col(".".join((EVENT, *map(quoted, parts))))
+
+
+def _key(frame: DataFrame, job: Job) -> Column:
     """The key as a text. Each part follows its length, so that no two different keys have the same text."""
     from pyspark.sql import functions as f
 
-    texts = [f.col(f"{EVENT}.{quoted(name)}").cast("string") for name in job.events.key]
+    texts = [_field(frame, name).cast("string") for name in job.events.key]
     return f.concat(*(part for text in texts for part in (f.length(text), f.lit(" "), text)))

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
@@ -29,6 +29,11 @@ from gantrymq.spark.pipelines.job import (
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _SQL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
+_FORMS: Final = {
+    "str": "a text", "int": "a whole number", "bool": "true or false", "array": 'a list such as ["id"]',
+    "object": "a table of keys", "float": "a number with a point",
+}  # fmt: skip
+"""What msgspec calls the values of a job file, for people."""
 _PATH: Final = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
 OF_THE_JOB: Final = ("maxOffsetsPerTrigger", "endingOffsets", "endingTimestamp")
 """Options of the source that the job sets by itself."""
@@ -211,7 +216,35 @@ def _problem(key: str, text: str, kind: Any) -> Problem:
     missing = re.search(r"missing required field `(\w+)`", text)
     if missing:
         return Problem(full, f"the key {missing.group(1)} is missing")
+    invalid = re.search(r"[Ii]nvalid (?:enum )?value '(.*)'", text)
+    if invalid:
+        return Problem(
+            full, f"{invalid.group(1)!r} is not a valid {_last(full)}; there are {', '.join(_valid(kind, inner))}"
+        )
+    expected = re.fullmatch(r"Expected `(.*)`, got `(\w+)`", text)
+    if expected:
+        wanted = " or ".join(_FORMS.get(one, one) for one in expected.group(1).split(" | ") if one != "null")
+        return Problem(full, f"write {wanted}, and not {_FORMS.get(expected.group(2), expected.group(2))}")
     return Problem(full, text[0].lower() + text[1:])
+
+
+def _last(key: str) -> str:
+    return re.sub(r"\[.*", "", key).rpartition(".")[2]
+
+
+def _valid(kind: Any, inner: str | None) -> list[str]:
+    """The values that a key can have: the types of a target, or the words of a ``Literal``."""
+    if inner == "type":
+        return [str(one.__struct_config__.tag) for one in getattr(kind, "__args__", ())]
+    return [str(one) for one in _literals(get_type_hints(kind).get(_last(inner or ""), ()))]
+
+
+def _literals(hint: Any) -> Iterator[Any]:
+    for one in get_args(hint):
+        if get_args(one):
+            yield from _literals(one)
+        elif isinstance(one, str):
+            yield one
 
 
 def _hint(name: str, known: set[str]) -> str:

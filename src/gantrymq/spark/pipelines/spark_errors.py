@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 _DATA: Final = re.compile(
@@ -10,6 +13,17 @@ _DATA: Final = re.compile(
     r"|java\.time\.|java\.util\.regex\.|ArrayIndexOutOfBounds"
 )
 """A data exception of SQL, ``raise_error``, or what functions of Java raise for a value."""
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """PySpark does not write the errors of queries into the log: they are expected here, and there may be many."""
+    logger = logging.getLogger("SQLQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 class Failed(Exception):

@@ -1,0 +1,112 @@
+"""The job that the hostile bodies go through: five targets, each of which refuses something else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from gantrymq.spark.pipelines.job import (
+    Body,
+    DeltaTarget,
+    Events,
+    IcebergTarget,
+    Job,
+    ParquetTarget,
+    PostgresqlTarget,
+    Run,
+)
+from tests.spark.hostile.bodies import AVRO, Made, avro_bodies, json_bodies, protobuf_bodies
+from tests.spark.hostile.judge import Found
+from tests.spark.hostile.protobuf_schema import NAME, descriptor_set
+from tests.spark.hostile.values import LONGEST_NOTE, VALID
+from tests.sql.databases import Place
+
+FORMATS: dict[str, Callable[[Random, int], Iterator[Made]]] = {
+    "json": json_bodies, "avro": avro_bodies, "protobuf": protobuf_bodies,
+}  # fmt: skip
+OFFSET_BYTES = 100
+"""Between two messages in the log of the broker."""
+TOPIC = "hostile"
+WIDE = "parquet"
+"""The table with all columns."""
+VIEW = "events"
+_PLACE = "message.log_offset AS place"
+_DDL = "id string, n int, price decimal(12,2), at timestamp, note string, kind string, code string, ratio double"
+
+
+def body_of(form: str, where: Path) -> Body:
+    """How the job reads a format."""
+    if form == "json":
+        return Body(schema=_DDL)
+    if form == "avro":
+        (where / "event.avsc").write_text(json.dumps(AVRO))
+        return Body(format="avro", schema_file=f"{where}/event.avsc")
+    (where / "event.desc").write_bytes(descriptor_set())
+    return Body(format="protobuf", schema_file=f"{where}/event.desc", message=NAME)
+
+
+def job_of(form: str, where: Path, name_servers: str, database: Place, max_rows: int) -> Job:
+    """The job; its table in PostgreSQL is made here."""
+    table = f"hostile_{form}"
+    database.execute(
+        f"CREATE TABLE {table} (place bigint PRIMARY KEY, id text, n smallint, price numeric(10,2), at timestamptz, "
+        f"note varchar({LONGEST_NOTE}))"
+    )
+    catalog = {"type": "sql", "uri": f"sqlite:///{where}/catalog.db", "warehouse": f"file://{where}/lake"}
+    return Job(
+        name=f"hostile-{form}",
+        checkpoint=f"{where}/checkpoint",
+        source={"nameServers": name_servers, "subscribe": TOPIC, "columns": "log_offset"},
+        body=body_of(form, where),
+        events=Events(valid=VALID),
+        targets={
+            WIDE: ParquetTarget(
+                path=f"{where}/{WIDE}",
+                sql=f"SELECT {_PLACE}, id, n, price, unix_micros(at) AS micros, note, ratio FROM events",
+            ),
+            "directories": ParquetTarget(
+                path=f"{where}/directories", sql=f"SELECT kind, {_PLACE} FROM events", partition_by=("kind",)
+            ),
+            "delta": DeltaTarget(path=f"{where}/delta", sql=f"SELECT {_PLACE}, id, 100 div n AS share FROM events"),
+            "iceberg": IcebergTarget(table="a.b", catalog=catalog, sql=f"SELECT {_PLACE}, id, note FROM events"),
+            "postgresql": PostgresqlTarget(
+                dsn=database.dsn,
+                table=table,
+                key=("place",),
+                sql=f"SELECT {_PLACE}, id, n, price, at, note FROM events",
+            ),
+        },
+        dead_letters=ParquetTarget(path=f"{where}/dead"),
+        run=Run(interval="0ms", max_rows=max_rows),
+    )
+
+
+def found_in(job: Job, where: Path, database: Place) -> Found:
+    """What the job has written, read by the libraries of the tables."""
+    import pyarrow.dataset as ds
+    from deltalake import DeltaTable
+    from pyiceberg.catalog import load_catalog
+
+    def parquet(name: str) -> Any:
+        # With `_recent`, where the newest rows are until a run ends.
+        return ds.dataset(f"{where}/{name}", format="parquet", exclude_invalid_files=True)
+
+    iceberg: Any = job.targets["iceberg"]
+    postgresql: Any = job.targets["postgresql"]
+    wide, dead = parquet(WIDE).to_table().to_pylist(), parquet("dead").to_table().to_pylist()
+    places = {
+        WIDE: [row["place"] for row in wide],
+        "directories": parquet("directories").to_table(columns=["place"])["place"].to_pylist(),
+        "delta": DeltaTable(f"{where}/delta").to_pyarrow_table(columns=["place"])["place"].to_pylist(),
+        "iceberg": load_catalog("gantry", **iceberg.catalog).load_table("a.b").scan(selected_fields=("place",))
+        .to_arrow()["place"].to_pylist(),
+        "postgresql": [place for (place,) in database.execute(f"SELECT place FROM {postgresql.table}")],
+    }  # fmt: skip
+    return Found(
+        {name: [one // OFFSET_BYTES for one in found] for name, found in places.items()},
+        {row["place"] // OFFSET_BYTES: row for row in wide},
+        [(row["queue_offset"], row["reason"]) for row in dead],
+    )
