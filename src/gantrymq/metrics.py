@@ -10,17 +10,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.client.metrics.declared import metrics_of
 from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.observability.exposition import CONTENT_TYPE, Exposition
+from gantrymq.runtime.addresses import is_loopback
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 _EXPOSITION: Final = Exposition(metrics_of(CLIENTS), {})
+log = logging.getLogger("gantrymq.client")
 _Message = MutableMapping[str, Any]
 
 
@@ -41,10 +44,13 @@ def register(registry: CollectorRegistry | None = None) -> None:
 def serve(port: int, host: str = "127.0.0.1") -> Callable[[], None]:
     """Serve them at the path ``/metrics`` of this address, in a thread. Returns a function that ends this.
 
-    Raises OSError when the port is in use.
+    They name topics and groups. There are no users: on another address than a loopback one, whoever reaches the port
+    reads them, and the log says so. Raises OSError when the port is in use.
     """
     from prometheus_client import CollectorRegistry, start_http_server
 
+    if not is_loopback(host):
+        log.warning("the metrics of this process are served on %s to everybody who can connect to port %d", host, port)
     registry = CollectorRegistry()
     register(registry)
     server, thread = start_http_server(port, host, registry)
