@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.patience import Patience
-from gantrymq.spark.pipelines.job import PostgresqlTarget
+from gantrymq.spark.pipelines.job import IcebergTarget, PostgresqlTarget
 from gantrymq.spark.pipelines.projections import Columns
 from gantrymq.spark.pipelines.targets.postgresql_connection import Databases, TargetAway
 from gantrymq.spark.pipelines.targets.refusal import RowRefused
@@ -28,6 +29,8 @@ def rows(*ids: str, amount: int = 1) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.string()), "amount": pa.array([amount] * len(ids), pa.int64())})
 
 
+END_OTHERS = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()"""
 COLUMNS = Columns(("id", "amount"), "id string, amount bigint", rows().schema)
 
 
@@ -59,7 +62,6 @@ def test_a_connection_that_postgresql_has_ended_is_opened_again(postgresql: Plac
     """Before each kind of question. The caller repeats its batch."""
     postgresql.execute("CREATE TABLE orders (id text PRIMARY KEY, amount bigint)")
     writer = opened(PostgresqlTarget(dsn=postgresql.dsn, table="orders", key=("id",)))
-    others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     patience = Patience(5_000, SystemClock(), SystemRng())
     questions: tuple[tuple[Callable[[], object], object], ...] = (
         (lambda: writer.has("q", 0), False),
@@ -69,8 +71,19 @@ def test_a_connection_that_postgresql_has_ended_is_opened_again(postgresql: Plac
         (writer.rows, 2),
     )
     for ask, expected in questions:
-        assert postgresql.execute(f"SELECT pg_terminate_backend(pid) {others}") == [(True,)]
+        assert postgresql.execute(END_OTHERS) == [(True,)]
         assert patience.call("asking", ask) == expected
+    writer.close()
+
+
+def test_a_connection_of_an_iceberg_catalog_is_opened_again(tmp_path: Path, postgresql: Place) -> None:
+    pytest.importorskip("pyiceberg")
+    catalog = {"type": "sql", "uri": postgresql.url(), "warehouse": f"file://{tmp_path}/lake"}
+    writer = opened(IcebergTarget(table="shop.orders", catalog=catalog))
+    for batch in range(2):
+        assert postgresql.execute(END_OTHERS) == [(True,)]
+        assert writer.add("q", batch, rows("a")) == 1
+    assert writer.rows() == 2
     writer.close()
 
 
