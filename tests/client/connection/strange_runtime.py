@@ -6,9 +6,13 @@ Ends with status 0 when a message was sent or read, and with 3 and one sentence 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import multiprocessing
+import signal
 import sqlite3
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +31,10 @@ def patch() -> None:
         import eventlet
 
         eventlet.monkey_patch(thread=runtime != "eventlet-without-threads")
+    elif runtime == "nest_asyncio":
+        import nest_asyncio
+
+        nest_asyncio.apply()
     elif runtime == "uvloop":
         import uvloop
 
@@ -148,7 +156,95 @@ def in_a_running_loop() -> None:
     asyncio.run(main())
 
 
+async def nested() -> None:
+    """As in a notebook with ``nest_asyncio.apply()``: loops run inside a running loop."""
+    producer()
+    asyncio.run(aio_producer())
+    async with aio.Producer("p", name_servers=servers) as client:
+        asyncio.run(client.send(MESSAGE))  # type: ignore[arg-type]
+
+
+def in_processes(kind: str) -> None:
+    """Parent and child have clients of their own, at the same time."""
+    with gantrymq.Producer("p", name_servers=servers) as client:
+        client.send(MESSAGE)
+        child = multiprocessing.get_context(kind).Process(target=producer)
+        child.start()
+        child.join()
+        assert child.exitcode == 0
+        client.send(MESSAGE)
+
+
+def given_away() -> None:
+    with gantrymq.Producer("p", name_servers=servers) as client:
+        multiprocessing.get_context("spawn").Process(target=print, args=(client,)).start()
+
+
+def in_a_sub_interpreter() -> None:
+    import _xxsubinterpreters as interpreters
+
+    number = interpreters.create()
+    code = f"import sys; sys.path[:] = {sys.path!r}; sys.argv = ['', {runtime!r}, 'Producer', {servers!r}, '']\n"
+    code += "import tests.client.connection.strange_runtime as odd\nfor n in range(2):\n  try: odd.producer()\n"
+    code += "  except odd.WrongRuntime as error: print(error, flush=True)\n  else: raise SystemExit('it worked')\n"
+    interpreters.run_string(number, code)
+    sys.exit(REFUSED)
+
+
+def with_signals_that_raise() -> None:
+    """Handlers raise in the middle of calls, and the client goes on."""
+
+    class Alarm(Exception):
+        pass
+
+    def handle(*_: object) -> None:
+        raise Alarm
+
+    signal.signal(signal.SIGALRM, handle)
+    raised = 0
+    with gantrymq.Producer("p", name_servers=servers) as client:
+        for number in range(100):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0003 + number % 20 * 0.0001)
+                client.send(MESSAGE)
+                time.sleep(0.1)
+            except Alarm:
+                raised += 1
+        assert raised == 100
+        client.send(MESSAGE)
+
+
+def open_at_the_end() -> None:
+    """Nobody closes anything, a thread goes on sending, and a listener never returns."""
+    client = gantrymq.Producer("p", name_servers=servers)
+    client.start()
+    begun = threading.Event()
+    first = gantrymq.ConsumeFromWhere.FIRST_OFFSET
+
+    def hang(messages: object) -> None:
+        begun.set()
+        time.sleep(600)
+
+    gantrymq.PushConsumer("open", name_servers=servers, listener=hang, from_where=first).subscribe("strange").start()
+    assert begun.wait(30)
+
+    def work() -> None:
+        while True:
+            client.send(MESSAGE)
+
+    threading.Thread(target=work, daemon=True).start()
+
+
+def in_an_exit_handler() -> None:
+    client = gantrymq.Producer("p", name_servers=servers)
+    client.start()
+    atexit.register(lambda: (client.send(MESSAGE), client.close(), print("sent at exit")))
+
+
 SPECIAL = {
+    "spawn": lambda: in_processes("spawn"), "forkserver": lambda: in_processes("forkserver"),
+    "given-away": given_away, "sub-interpreter": in_a_sub_interpreter, "signals": with_signals_that_raise,
+    "open-at-the-end": open_at_the_end, "exit-handler": in_an_exit_handler, "nested": lambda: asyncio.run(nested()),
     "twice": twice, "another-loop": in_another_loop, "no-loop": without_loop, "trio": under_trio,
     "executor": in_executor, "running-loop": in_a_running_loop,
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,6 +38,18 @@ LOOPS = [
     ("asyncio", "no-loop", REFUSED, "none runs here"),
     ("asyncio", "trio", REFUSED, "trio.to_thread.run_sync"),
 ]
+PROCESSES = [
+    ("asyncio", "spawn", WORKS, ""),
+    ("asyncio", "forkserver", WORKS, ""),
+    ("asyncio", "given-away", REFUSED, "make a client there"),
+    ("asyncio", "sub-interpreter", REFUSED, "this sub-interpreter of Python may start none"),
+    ("asyncio", "signals", WORKS, ""),
+    ("asyncio", "open-at-the-end", WORKS, ""),
+    ("asyncio", "exit-handler", WORKS, "sent at exit"),
+    ("nest_asyncio", "nested", WORKS, ""),
+]
+MODULES = {"sub-interpreter": "_xxsubinterpreters", "nested": "nest_asyncio"}
+"""What some ways need: the first one is there in Python 3.11 and 3.12."""
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +62,14 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("runtime", "way", "status", "words"), [*REPLACED, *LATE, *WITHOUT_THREADS, *LOOPS])
+@pytest.mark.parametrize(
+    ("runtime", "way", "status", "words"), [*REPLACED, *LATE, *WITHOUT_THREADS, *LOOPS, *PROCESSES]
+)
 def test_it_works_or_says_why_not(
     servers: str, tmp_path: Path, runtime: str, way: str, status: int, words: str
 ) -> None:
+    if way in MODULES and importlib.util.find_spec(MODULES[way]) is None:
+        pytest.skip(f"there is no {MODULES[way]} here")
     module = "tests.client.connection.strange_runtime"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", module, runtime, way, servers, str(tmp_path / "rows.db")],

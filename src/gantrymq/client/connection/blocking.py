@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
 
 from gantrymq.client.connection import portal, portals
 from gantrymq.client.connection.blocking_call import Work
+from gantrymq.client.connection.runtimes import refuse_copy
 from gantrymq.errors import Closed, UsedAfterFork
 
 T = TypeVar("T")
@@ -38,6 +39,9 @@ class Blocking(Generic[C]):
         self._started = False
         self._closed = False
         self._pid = os.getpid()
+
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self)
 
     def start(self) -> None:
         """Start the client, like entering a ``with`` block. May be called again. If it fails, the client is closed."""

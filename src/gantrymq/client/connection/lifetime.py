@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.connection.runtimes import refuse_copy
 
 
 class Lifetime:
@@ -16,6 +17,9 @@ class Lifetime:
     """
 
     _endpoint: Endpoint
+
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self)
 
     async def start(self) -> None:
         """Start the client. It needs no network for this; the first call connects."""

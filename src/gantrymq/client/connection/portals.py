@@ -15,7 +15,7 @@ import warnings
 from typing import Final
 
 from gantrymq.client.connection.portal import Closing, Portal, forget_threads
-from gantrymq.client.connection.runtimes import check_threads
+from gantrymq.client.connection.runtimes import check_interpreter, check_threads
 
 _portals: Final[dict[int, Portal]] = {}
 """The portal of this process, by the process id."""
@@ -56,6 +56,7 @@ def acquire(user: object, drop: Closing) -> Portal:
     while True:
         portal = _portals.get(process)
         if portal is None:
+            check_interpreter(type(user).__name__)
             mine = Portal(_take_out)
             portal = _portals.setdefault(process, mine)
             if portal is not mine:

@@ -1,4 +1,5 @@
-"""Runtimes that replace threads or event loops: which of them a client works in, and the sentence for the others.
+"""Runtimes that replace threads, event loops or processes: which of them a client works in, and the sentence for the
+others.
 
 A blocking client waits in the calling thread for a thread with an event loop. gevent and eventlet replace threads by
 greenlets, which never run while the event loop waits in the kernel; the process would stand still for ever. Replaced
@@ -7,10 +8,11 @@ sockets alone do no harm, because the event loop does not use them.
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from gantrymq.errors import WrongRuntime
 
@@ -37,6 +39,27 @@ def check_threads(owner: str) -> None:
                 f"{works} instead: clients then work, and a call blocks all greenlets of its thread. Or use the client "
                 f"in another process, without {runtime}"
             )
+
+
+def check_interpreter(owner: str) -> None:
+    """Raise WrongRuntime in a sub-interpreter that may not start threads. Ask before an event loop is made: uvloop's
+    can never be closed there."""
+    try:
+        _thread.start_new_thread(lambda: None, ())
+    except RuntimeError as error:
+        if "interpreter" in str(error):
+            raise WrongRuntime(
+                f"a {owner} needs a thread, and this sub-interpreter of Python may start none. Use the client in the "
+                "main interpreter, or in another process"
+            ) from error
+
+
+def refuse_copy(client: object) -> NoReturn:
+    """What pickle and copy ask when a client is given to another process. Raises WrongRuntime."""
+    raise WrongRuntime(
+        f"a {type(client).__name__} cannot be given to another process or copied, because it has connections and "
+        "threads here. Give its settings to the other process, and make a client there"
+    )
 
 
 def running_loop(owner: str) -> asyncio.AbstractEventLoop:
