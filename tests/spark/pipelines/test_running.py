@@ -16,9 +16,13 @@ import pytest
 from gantrymq.errors import ConfigError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.pipelines.job import Body, Events, Job, ParquetTarget, Run
+from gantrymq.spark.pipelines.job import Body, Events, Job, ParquetTarget, PostgresqlTarget, Run
 from tests.spark.fakes import START_MS, FakeBroker
 from tests.spark.log_server import LogServer
+from tests.spark.pipelines.targets.test_postgresql import END_OTHERS
+from tests.sql.databases import Place, database_server, postgresql
+
+__all__ = ["database_server", "postgresql"]
 
 pytestmark = pytest.mark.spark
 
@@ -185,6 +189,31 @@ def test_a_time_range_is_added_once(spark: Any, server: LogServer, tmp_path: Pat
     assert backfill(0, 12) == 10
     assert [row[0] for row in rows(spark, tmp_path, "pages")] == [f"c{number}" for number in range(10)]
     assert len(rows(spark, tmp_path, "tags")) == 20
+
+
+def test_a_batch_is_written_again_when_its_database_has_ended_the_connection(
+    spark: Any, server: LogServer, tmp_path: Path, postgresql: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gantrymq.spark.pipelines.targets.postgresql import PostgresqlWriter
+
+    postgresql.execute("CREATE TABLE pages (id text PRIMARY KEY, page text)")
+    ended: list[Any] = []
+    commit = PostgresqlWriter.add
+
+    def add(writer: PostgresqlWriter, query: str, batch: int, table: Any) -> int:
+        if not ended:  # behind the rows of both targets, and before the commit
+            ended.extend(postgresql.execute(END_OTHERS))
+        return commit(writer, query, batch, table)
+
+    monkeypatch.setattr(PostgresqlWriter, "add", add)
+    send(server, 0, 1, 1)
+    sql = "SELECT id, page FROM events"
+    targets = {
+        "first": ParquetTarget(path=f"{tmp_path}/first", sql=sql),
+        "pages": PostgresqlTarget(dsn=postgresql.dsn, table="pages", key=("id",), sql=sql),
+    }
+    assert process(spark, job_at(tmp_path, server, targets=targets)) == {"first": 2, "pages": 2, "dead_letters": 0}
+    assert ended == [(True,)]
 
 
 def test_batches_in_a_process_of_a_server(spark: Any, server: LogServer, tmp_path: Path) -> None:
