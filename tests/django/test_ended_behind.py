@@ -116,6 +116,36 @@ def test_a_conflict_that_rolls_back_sqlite_commits_nothing(shop: Project) -> Non
     check(shop)
 
 
+def or_rollback() -> None:
+    with pytest.raises(IntegrityError):
+        execute("INSERT OR ROLLBACK INTO gantrymq_outcomes VALUES ('#database', 0, '')")
+
+
+@sqlite
+@pytest.mark.parametrize("refused", ["commit", "rollback", "set_autocommit"])
+def test_an_end_that_django_refuses_hides_no_rollback(shop: Project, refused: str) -> None:
+    with pytest.raises(TransactionBroken, match="rolled back this transaction"), transaction.atomic():
+        order("o-1")
+        or_rollback()
+        with pytest.raises(transaction.TransactionManagementError):
+            getattr(connection, refused)(*([True] if refused == "set_autocommit" else []))
+    check(shop)
+
+
+@sqlite
+def test_autocommit_that_is_off_already_hides_no_rollback(shop: Project) -> None:
+    transaction.set_autocommit(False)
+    try:
+        order("o-1")
+        or_rollback()
+        transaction.set_autocommit(False)
+        with pytest.raises(TransactionBroken, match="rolled back this transaction"):
+            transaction.commit()
+    finally:
+        transaction.set_autocommit(True)
+    check(shop)
+
+
 @pytest.mark.parametrize("how", ["ROLLBACK", "driver rollback"])
 def test_an_end_by_the_block_itself_delivers_nothing(shop: Project, how: str) -> None:
     with pytest.raises(TransactionBroken, match="ended inside the block"), transaction.atomic():
@@ -162,3 +192,23 @@ def test_savepoints_by_statements_drop_their_messages(shop: Project) -> None:
         order("o-3")
         execute("RELEASE SAVEPOINT mine")
     check(shop, "o-1", "o-3")
+
+
+@sqlite
+def test_what_went_on_behind_a_rollback_is_told_by_send(shop: Project) -> None:
+    with pytest.raises(TransactionBroken, match="may be committed"), transaction.atomic():
+        or_rollback()
+        Order.objects.create(name="o-1", status="paid")  # by itself: no transaction runs any more
+        send(Message("orders", "o-1"))
+    assert (names(), shop.bodies()) == (["o-1"], [])
+
+
+def test_run_is_refused_where_it_would_begin_no_transaction(shop: Project) -> None:
+    transaction.set_autocommit(False)
+    try:
+        with pytest.raises(transaction.TransactionManagementError, match="autocommit is off"):
+            run(lambda: order("o-1"))
+    finally:
+        transaction.rollback()
+        transaction.set_autocommit(True)
+    check(shop)

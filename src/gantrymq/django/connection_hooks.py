@@ -32,9 +32,11 @@ from gantrymq.django.watching import Watch
 from gantrymq.errors import GantryError, TransactionBroken
 from gantrymq.message.message import Message
 from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rules.broken import ENDED_INSIDE
 from gantrymq.sql.rules.claim import Answer
 from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.rules.outcomes import Statement
+from gantrymq.sql.transaction.guard import Guard
 
 log = logging.getLogger("gantrymq.django")
 ATTRIBUTE: Final = "_gantrymq_hooks"
@@ -78,6 +80,8 @@ class ConnectionHooks:
         """The driver's connection, whose transaction it is."""
         self._enlisted = enlisted
         self._watch = Watch.of(connection) if watched else None
+        self._guard: Guard | None = None
+        """That of the transaction in which the messages were sent."""
         self._sent = 0
         self._savepoints: dict[str, int] = {}
         """How many messages were sent before each. Those made before the first message are not here."""
@@ -91,11 +95,18 @@ class ConnectionHooks:
         guard = self._watch.guard() if self._watch is not None else None
         savepoints: tuple[int, ...] = ()
         if guard is not None:
+            self._check_same(guard)
             guard.check()
             guard.needed, guard.on_rollback_to = True, self._drop
             savepoints = guard.savepoints.level
         self._enlisted.send(message, (self._sent, savepoints))
         self._sent += 1
+
+    def _check_same(self, guard: Guard) -> None:
+        """Messages of two transactions never commit together."""
+        self._guard = self._guard or guard
+        if guard is not self._guard:
+            raise TransactionBroken(ENDED_INSIDE)
 
     def _drop(self, savepoint: int) -> None:
         """One that was begun by a statement of the user's own is rolled back."""
@@ -211,6 +222,7 @@ class ConnectionHooks:
         if guard is None:
             self._enlisted.prepare(self._insert)
             return
+        self._check_same(guard)
         guard.check()
         if guard.kind is Kind.POSTGRESQL:
             self._enlisted.mark, guard.proved = guard.mark, True

@@ -23,7 +23,11 @@ T = TypeVar("T")
 NO_TRANSACTION = (
     "send() needs a transaction: put the changes of rows and the send into one `with transaction.atomic():` block, or "
     "let every request be a transaction (ATOMIC_REQUESTS in DATABASES). A message that belongs to no change of a row "
-    "is sent with a gantrymq.Producer"
+    "is sent with a gantrymq.Producer. Rows that were changed before this are committed, each by itself"
+)
+NOTHING_TO_COMMIT = (
+    "run() cannot begin a transaction, because autocommit is off (AUTOCOMMIT in DATABASES, or set_autocommit(False)): "
+    "atomic() would be a savepoint of the transaction that you commit yourself. Call the function without run()"
 )
 FROM_A_LOOP = (
     "send() cannot run on an event loop, as Django's transactions cannot: put the whole transaction into a function, "
@@ -62,8 +66,11 @@ def run(work: Callable[[], T], using: str = DEFAULT_DB_ALIAS, attempts: int = 5)
     """Call ``work()`` in a transaction, and again in a new one when the database could not serialize it.
 
     The messages of an attempt that failed are rolled back. Raises what the last attempt raised, and RuntimeError within
-    another transaction, which would have to be repeated as a whole.
+    another transaction, which would have to be repeated as a whole. TransactionManagementError while autocommit is off.
     """
+    connection = connections[using]
+    if not connection.in_atomic_block and not connection.get_autocommit():
+        raise transaction.TransactionManagementError(NOTHING_TO_COMMIT)
     for attempt in range(1, attempts + 1):
         try:
             with transaction.atomic(using=using, durable=True):

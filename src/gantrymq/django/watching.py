@@ -40,16 +40,24 @@ class Watch:
         placed = vars(connection)
         placed[ATTRIBUTE] = self
         for name in ENDS:
-            placed[name] = self._then_forget(getattr(connection, name))
+            placed[name] = self._then_forget(name, getattr(connection, name))
 
-    def _then_forget(self, method: Callable[..., Any]) -> Callable[..., Any]:
+    def _then_forget(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def ended(*arguments: Any, **options: Any) -> Any:
+            if self._goes_on(name, *arguments, **options):
+                return method(*arguments, **options)
             try:
                 return method(*arguments, **options)
             finally:
                 self._guard = None
 
         return ended
+
+    def _goes_on(self, name: str, autocommit: bool = True, *_: Any, **__: Any) -> bool:
+        """Whether this call ends no transaction: Django refuses it inside of ``atomic``, or autocommit is off already.
+        What is known of the running one must not be forgotten then."""
+        off_already = name == "set_autocommit" and not autocommit and not self._connection.autocommit
+        return self._connection.in_atomic_block or off_already
 
     def guard(self) -> Guard | None:
         """That of the running transaction, whose mark is in the database. None: there is no transaction."""
@@ -93,12 +101,15 @@ class Watch:
         guard = self.guard()
         if guard is None:
             return execute(sql, params, many, context)
-        guard.before(sql if isinstance(sql, str) else "")
+        text = sql if isinstance(sql, str) else ""
+        guard.before(text)
         try:
-            return execute(sql, params, many, context)
+            found = execute(sql, params, many, context)
         except Exception as error:
             guard.failed(error, self._connection.connection)
             raise
+        guard.succeeded(text, self._connection.connection)
+        return found
 
     def verify(self) -> None:
         """Look for the mark: nothing more is executed before the commit. Raises TransactionBroken."""

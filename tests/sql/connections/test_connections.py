@@ -159,6 +159,24 @@ def test_ddl_that_commits_is_noticed(shop: Shop) -> None:
     assert (shop.paid(), shop.bodies()) == ([1], [])
 
 
+@pytest.mark.parametrize("database", ["mariadb"], indirect=True)
+@pytest.mark.parametrize("statement", ["CREATE TABLE more (id INTEGER)", "BEGIN", "begin()"])
+@pytest.mark.parametrize("then", ["the connection is lost", "nothing was sent"])
+def test_a_statement_that_commits_is_told_whatever_follows(shop: Shop, statement: str, then: str) -> None:
+    lost = then == "the connection is lost"
+    with pytest.raises(TransactionBroken, match="ended inside the block") as raised, shop.transactions.begin() as tx:
+        tx.execute(shop.insert, (1,))
+        if lost:
+            tx.send(Message("orders", "1"))
+        tx.connection.begin() if statement == "begin()" else tx.execute(statement)
+        if not lost:
+            raise ValueError("mine")
+        shop.place.execute(f"KILL HARD CONNECTION {tx.connection.thread_id()}")
+        tx.execute("SELECT 1")
+    assert ("Lost connection" if lost else "mine") in str(raised.value.__context__)
+    assert (shop.paid(), shop.bodies()) == ([1], [])
+
+
 @pytest.mark.parametrize("database", ["postgresql", "sqlite"], indirect=True)
 def test_ddl_belongs_to_the_transaction_where_the_database_allows_it(shop: Shop) -> None:
     with pytest.raises(ZeroDivisionError), shop.transactions.begin() as tx:
@@ -265,6 +283,18 @@ def test_a_connection_in_autocommit_gets_a_transaction_for_the_block(shop: Shop)
     connection.cursor().execute(shop.insert, (3,))
     connection.close()
     assert (shop.paid(), shop.bodies()) == ([2, 3], [b"2"]), "and is in autocommit again behind it"
+
+
+def test_behind_the_end_of_the_transaction_no_statement_commits_by_itself(shop: Shop) -> None:
+    options = {"isolation_level": None} if shop.place.kind == "sqlite" else {"autocommit": True}
+    connection = shop.place.connect(**options)
+    with pytest.raises(TransactionBroken, match="ended inside the block"), shop.transactions.on(connection) as tx:
+        shop.pay(tx, 1)
+        tx.execute("ROLLBACK")
+        with pytest.raises(TransactionBroken, match="ended inside the block"):
+            tx.execute(shop.insert, (2,))
+    connection.close()
+    assert shop.nothing_happened()
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sqlite3 has the attribute autocommit since Python 3.12")

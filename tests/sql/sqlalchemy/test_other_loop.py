@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 
 from gantrymq import Message
-from gantrymq.errors import ConfigError, TransactionBroken
-from gantrymq.sql import AsyncTransactions, Transactions
+from gantrymq.errors import Closed, ConfigError, TransactionBroken
+from gantrymq.sql import AsyncTransactions, Transactions, send
 from gantrymq.testing import LocalCluster
 from tests.sql.databases import Place
 
@@ -107,6 +107,19 @@ def test_a_message_is_refused_on_another_loop_and_in_a_thread_without_one(
                 await send("1")
 
     assert run(database, gantry, test) == ({1}, {1})
+
+
+def test_a_message_before_the_start_is_refused_with_the_way_to_start(gantry: LocalCluster, sqlite: Place) -> None:
+    async def whole() -> None:
+        engine = create_async_engine(sqlite.async_url)
+        sessions = async_sessionmaker(engine)
+        AsyncTransactions("g", engine, name_servers=gantry.name_servers).attach(sessions)
+        async with sessions() as session:
+            with pytest.raises(Closed, match="not started"):
+                send(session, Message("orders", "1"))
+        await engine.dispose()
+
+    asyncio.run(whole())
 
 
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)

@@ -10,6 +10,7 @@ from gantrymq.errors import ConfigError, TransactionBroken
 from gantrymq.sql.connections.drivers import (
     Note,
     PsycopgDriver,
+    check_runs,
     may_begin,
     not_supported,
     verify_end,
@@ -67,6 +68,9 @@ class AsyncPsycopgDriver:
             await block.__aexit__(type(error), error, None)
         if block is None or not self._outermost:  # without a block: its commit failed
             await self._connection.rollback()
+
+    def check_runs(self) -> None:
+        check_runs(self._connection)
 
     def watch(self, note: Note) -> None:
         transaction = self._connection.transaction

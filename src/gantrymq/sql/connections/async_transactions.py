@@ -59,7 +59,8 @@ class AsyncConnectionTransactions(AsyncTransactions["AsyncConnectionTransaction"
         return AsyncConnectionTransaction(self.start, self._enlist, given, ours=False)
 
     def _enlist(self) -> AsyncEnlistment:
-        return self._local.enlist(self._producer())
+        producer = self._producer()  # before the database: it says what to do when nothing is started
+        return self._local.enlist(producer)
 
 
 class AsyncConnectionTransaction:
@@ -97,8 +98,10 @@ class AsyncConnectionTransaction:
 
     async def execute(self, statement: str, parameters: Any = None) -> Any:
         """Execute a statement; returns its cursor."""
+        connection = self.connection
+        self._driver.check_runs()
         self._savepoints.statement(statement)
-        return await self.connection.execute(statement, parameters)
+        return await connection.execute(statement, parameters)
 
     def send(self, *messages: Message) -> None:
         """Send these messages when the block commits; see ``ConnectionTransaction.send``. Does not wait."""

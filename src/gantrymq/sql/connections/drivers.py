@@ -22,13 +22,12 @@ from typing import Any, Final, Protocol
 from gantrymq.errors import ConfigError
 from gantrymq.errors import TransactionBroken as TransactionBroken
 from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules import proof
-from gantrymq.sql.rules.broken import ENDED_INSIDE
+from gantrymq.sql.rules.broken import ENDED_INSIDE, ROLLED_BACK_INSIDE
 from gantrymq.sql.rules.outcomes import Statement
 from gantrymq.sql.transaction.database import Rows
-
-IN_TRANSACTION: Final = 1
-"""SERVER_STATUS_IN_TRANS, a bit of the status that MySQL sends with every OK."""
+from gantrymq.sql.transaction.guard import IN_TRANSACTION
 
 
 class Driver(Protocol):
@@ -42,6 +41,10 @@ class Driver(Protocol):
 
     def verify(self) -> None:
         """Before the outcome is written: raises TransactionBroken unless it is still the transaction of ``begin``."""
+
+    def check_runs(self) -> None:
+        """Before a statement: raises TransactionBroken when the transaction has ended. On a connection in autocommit
+        the statement would commit by itself."""
 
     def watch(self, note: Note) -> None:
         """Tell of statements about savepoints, as far as the driver lets them be seen. Until ``unwatch``."""
@@ -122,6 +125,10 @@ class SqliteDriver:
         # runs may be the next one.
         return running and autocommit is not False
 
+    def check_runs(self) -> None:
+        if not self._connection.in_transaction:
+            raise TransactionBroken(ENDED_INSIDE)
+
     def watch(self, note: Note) -> None:
         """Nothing: sqlite3 shows no statements but to a trace callback, which may be the user's."""
 
@@ -145,6 +152,10 @@ class PyMySQLDriver:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self._rolled_back = False
+        """The server has rolled everything back after an error."""
+        self._committed = False
+        """A statement has committed what was before it."""
 
     def dialect(self) -> Dialect:
         maria = "mariadb" in str(self._connection.get_server_info()).lower()
@@ -159,7 +170,11 @@ class PyMySQLDriver:
     def verify(self) -> None:
         _release(lambda statement: self.execute((statement, ())))
 
-    verify_at_rollback = verify
+    def verify_at_rollback(self) -> None:
+        if self._committed:  # the mark cannot be looked for on a connection that is lost
+            raise TransactionBroken(ENDED_INSIDE)
+        if not self._rolled_back:
+            self.verify()
 
     def execute(self, statement: Statement) -> Rows:
         from pymysql.cursors import Cursor
@@ -180,21 +195,56 @@ class PyMySQLDriver:
         self._connection.rollback()
         return False
 
+    def check_runs(self) -> None:
+        """Without autocommit, the server begins another transaction, which ``verify`` refuses at the end."""
+        commits_alone = self._connection.get_autocommit() and not self._runs
+        if self._rolled_back or commits_alone:
+            raise TransactionBroken(ROLLED_BACK_INSIDE if self._rolled_back else ENDED_INSIDE)
+
     def watch(self, note: Note) -> None:
-        query = self._connection.query
+        query, begin = self._connection.query, self._connection.begin
 
         def watched(sql: Any, *others: Any, **options: Any) -> Any:
-            if isinstance(sql, str):
-                note.statement(sql)
-            return query(sql, *others, **options)
+            text = sql if isinstance(sql, str) else ""
+            if not _unlocks(text):
+                self.check_runs()
+            note.statement(text)
+            ran = self._runs
+            try:
+                found = query(sql, *others, **options)
+            except Exception as error:
+                # The server says no more about it: its status comes with successes only.
+                self._rolled_back = self._rolled_back or read_failure(error) is Failure.CONFLICT
+                raise
+            self._note_end(ran, text)
+            return found
 
-        self._connection.query = watched  # where all cursors execute
+        def begun() -> None:
+            ran = self._runs
+            begin()
+            self._note_end(ran, "BEGIN")
+
+        self._connection.query, self._connection.begin = watched, begun  # where all cursors execute
+
+    @property
+    def _runs(self) -> bool:
+        return bool(self._connection.server_status & IN_TRANSACTION)
+
+    def _note_end(self, ran: bool, statement: str) -> None:
+        ended = ran and not self._runs and not statement.lstrip()[:8].upper() == "ROLLBACK"
+        self._committed = self._committed or ended or proof.commits(Kind.MARIADB, statement)
 
     def unwatch(self) -> None:
-        vars(self._connection).pop("query", None)
+        for name in ("query", "begin"):
+            vars(self._connection).pop(name, None)
 
     def stand_alone(self, wait_ms: int) -> None:
         self._connection.autocommit(True)
+
+
+def _unlocks(statement: str) -> bool:
+    """LOCK TABLES has ended the transaction, and its locks must not stay on the connection."""
+    return statement.lstrip()[:6].upper() == "UNLOCK"
 
 
 def _release(execute: Any) -> None:
@@ -262,6 +312,9 @@ class PsycopgDriver:
             self._connection.rollback()
         return False
 
+    def check_runs(self) -> None:
+        check_runs(self._connection)
+
     def watch(self, note: Note) -> None:
         transaction = self._connection.transaction
 
@@ -313,6 +366,13 @@ def verify_status(connection: Any) -> None:
             "the block, or put the statement into a savepoint: with tx.savepoint()"
         )
     if status is TransactionStatus.IDLE:
+        raise TransactionBroken(ENDED_INSIDE)
+
+
+def check_runs(connection: Any) -> None:
+    from psycopg.pq import TransactionStatus
+
+    if connection.info.transaction_status is TransactionStatus.IDLE:
         raise TransactionBroken(ENDED_INSIDE)
 
 

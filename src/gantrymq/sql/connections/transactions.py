@@ -13,7 +13,6 @@ from gantrymq.message.message import Message
 from gantrymq.sql.connections.database import ConnectionDatabase
 from gantrymq.sql.connections.drivers import PyMySQLDriver, driver_of
 from gantrymq.sql.connections.savepoints import WatchedSavepoints
-from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.settings import TransactionsSettings
@@ -79,6 +78,7 @@ class ConnectionTransaction:
         """Execute a statement; returns its cursor. Parameters are written as the driver wants them."""
         cursor = self.connection.cursor()
         if self._watches_here:
+            self._driver.check_runs()
             self._savepoints.statement(statement)
         if parameters is None:
             cursor.execute(statement)
@@ -152,7 +152,7 @@ class ConnectionTransaction:
             if kind is None:
                 self._commit()
             else:
-                self._leave_with(error)
+                self._leave_with_error()
         finally:
             self._leave()
 
@@ -179,18 +179,16 @@ class ConnectionTransaction:
             if enlistment is not None:
                 enlistment.committed()
 
-    def _leave_with(self, error: BaseException | None) -> None:
-        """Roll back. Raises when a part of the block was committed before, as far as there are messages: the row would
-        be there, and the message not. A deadlock has rolled everything back, and is raised as it is."""
+    def _leave_with_error(self) -> None:
+        """Roll back. Raises when a part of the block was committed before: the row would be there, and the message not. A
+        deadlock has rolled everything back, and is raised as it is."""
         broken: TransactionBroken | None = None
-        conflict = isinstance(error, Exception) and read_failure(error) is Failure.CONFLICT
-        if self._enlistment is not None and not conflict:
-            try:
-                self._driver.verify_at_rollback()
-            except TransactionBroken as found:
-                broken = found
-            except Exception:  # noqa: BLE001 - the connection was lost, and the server rolls back
-                log.debug("a connection was lost before the rollback")
+        try:
+            self._driver.verify_at_rollback()
+        except TransactionBroken as found:
+            broken = found
+        except Exception:  # noqa: BLE001 - the connection was lost, and the server rolls back
+            log.debug("a connection was lost before the rollback")
         self._give_up(certain=True)
         if broken is not None:
             raise broken

@@ -32,6 +32,15 @@ ROLLED_BACK_INSIDE: Final = (
     "Everything of the block is rolled back, and no message is delivered. Let the error leave the block, and run the "
     "block again (transactions.run does)"
 )
+WENT_ON: Final = (
+    "the database has rolled back this transaction after an error (a deadlock, for example), and the block went on "
+    "before its first message. What it executed since then may be committed, statement by statement; look at it before "
+    "you repeat the block. No message is delivered. Let the error leave the block"
+)
+BENEATH: Final = (
+    "the transaction of this session's connection was to be committed without its session, which has messages that "
+    "would not be sent. It is rolled back, and no message is delivered. Call session.commit(), or leave it to the block"
+)
 UNSEEN_SAVEPOINT: Final = (
     "a savepoint was rolled back that was begun by a cursor of the driver, so it is not known which messages were sent "
     "in it. Everything of the block is rolled back, and no message is delivered. Begin savepoints by tx.savepoint(), "

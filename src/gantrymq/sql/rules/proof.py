@@ -114,3 +114,15 @@ def command_of(statement: str) -> tuple[str, str] | None:
     if found is None:
         return None
     return next(word for word in ("begin", "release", "back") if found[word]), found["name"]
+
+
+_COMMITS: Final = {
+    True: re.compile(r"\s*(COMMIT|BEGIN|START\s+TRANSACTION)\b(?!\s+PREPARED)", re.IGNORECASE),
+    False: re.compile(r"\s*(COMMIT|END)\b(?!\s+PREPARED)", re.IGNORECASE),
+}
+
+
+def commits(kind: Kind, statement: str) -> bool:
+    """Whether the text of a statement says that it commits what was executed before. Those that commit without saying so
+    (DDL) are seen by the status that a MySQL server sends, see ``Guard``."""
+    return statement[:1] in "cCbBsSeE \n\t" and _COMMITS[kind in COMMITS_IMPLICITLY].match(statement) is not None

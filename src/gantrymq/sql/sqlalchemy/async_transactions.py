@@ -67,7 +67,8 @@ class AsyncSessionTransactions(AsyncTransactions["AsyncLocalTransaction"]):
         return AsyncLocalTransaction(self._sessions, self.start)
 
     def _enlist(self) -> Enlistment:
-        return self._local.enlist(self._producer(), GreenletWaiter())
+        producer = self._producer()  # before the database: it says what to do when nothing is started
+        return self._local.enlist(producer, GreenletWaiter())
 
 
 class AsyncLocalTransaction:

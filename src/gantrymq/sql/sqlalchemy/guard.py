@@ -7,11 +7,14 @@
 |                          | the session takes that guard over                                               |
 | before a statement       | refused when the database has rolled everything back before. SAVEPOINT, RELEASE |
 |                          | and ROLLBACK TO are noted, also those of ``connection.begin_nested()``          |
+| behind a statement       | noted when it has committed what was before it                                  |
 | an error of a statement  | noted when it says that the database has rolled everything back                 |
 | ``do_commit``, when      | the mark is looked for, as the last thing before the commit; on PostgreSQL the  |
 | there are messages       | insert of the outcome row has done it                                           |
-| ``do_rollback``, the     | the same: without it, a part of what is rolled back here was committed before   |
-| same                     |                                                                                 |
+| ``do_commit`` without    | refused while the session has messages: they would be dropped                   |
+| ``session.commit()``     |                                                                                 |
+| ``do_rollback``, when    | the mark is looked for: without it, a part of what is rolled back here was      |
+| there are messages       | committed before                                                                |
 
 Sources: SQLAlchemy, SessionEvents, ConnectionEvents, Dialect.do_commit, Dialect.detect_autocommit_setting.
 """
@@ -33,17 +36,21 @@ from gantrymq.errors import ConfigError, TransactionBroken
 from gantrymq.sql.rows import dialect as gantrymq_dialect
 from gantrymq.sql.rows.dialect import Kind
 from gantrymq.sql.rules import proof
-from gantrymq.sql.rules.broken import COMMITTED_INSIDE
+from gantrymq.sql.rules.broken import BENEATH
 from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.guard import GUARD
 from gantrymq.sql.transaction.guard import Guard as TransactionGuard
 
 ENLISTED: Final = "gantrymq.enlisted"
 """In ``session.info``: the Enlistment of the running transaction."""
+COMMITTING: Final = "gantrymq.committing"
+"""In ``session.info`` between before_commit and the end of the transaction."""
 STRICT: Final = "gantrymq.strict"
 """In ``session.info``: a block of ours has this session, so a connection in autocommit is refused at once."""
 WATCHED: Final = "_gantrymq_watched"
 """On a class of sessions."""
+POSTPONED: Final[WeakKeyDictionary[PoolProxiedConnection, Enlistment]] = WeakKeyDictionary()
+"""By the same as ``_of_connections``: whose outcome row the next commit inserts, see ``last_statement``."""
 _of_connections: Final[WeakKeyDictionary[PoolProxiedConnection, Guard]] = WeakKeyDictionary()
 """By what a pool gives out: it is another object each time, also for the same connection of the driver."""
 _engines: Final[WeakSet[Engine]] = WeakSet()
@@ -88,13 +95,12 @@ class Guard(TransactionGuard):
             raise ConfigError(SEVERAL)
         super().check()
 
-    def look_at_rollback(self, connection: Any) -> TransactionBroken | None:
-        """asyncpg does not begin another transaction behind a COMMIT or ROLLBACK of the program: what follows commits
-        by itself. It knows that without asking the server."""
-        raw: Any = getattr(connection, "driver_connection", None)
-        if self.needed and type(raw).__module__.startswith("asyncpg.") and not raw.is_closed():
-            self.committed_inside = self.committed_inside or not raw.is_in_transaction()
-        return super().look_at_rollback(connection)
+    def check_committer(self) -> None:
+        """Raises when there are messages, and it is not the session that commits."""
+        session = None if self.session is None else self.session()
+        if session is not None and session.info.get(ENLISTED) and COMMITTING not in session.info:
+            self.ended = True  # the caller rolls back
+            raise TransactionBroken(BENEATH)
 
 
 def watch(sessions: type[Session]) -> None:
@@ -150,9 +156,9 @@ def _after_begin(session: Session, transaction: SessionTransaction, connection: 
         guard = Guard(dialect.kind, connection, in_autocommit(connection))
     session.info[GUARD] = guard
     guard.session = ref(session)
-    guard.needed = session.info.get(ENLISTED) is not None
+    guard.needed = session.info.get(ENLISTED) is not None or STRICT in session.info
     if guard.autocommit:
-        if guard.needed or session.info.get(STRICT):
+        if guard.needed:
             raise ConfigError(AUTOCOMMIT)
         return
     if guard is not running:
@@ -218,8 +224,9 @@ def end(session: Session) -> TransactionBroken | None:
     guard: Guard | None = session.info.pop(GUARD, None)
     if guard is None:
         return None
+    broken = guard.broken_by_commit()
     guard.ended = True
-    return TransactionBroken(COMMITTED_INSIDE) if guard.committed_inside else None
+    return broken
 
 
 def _after_transaction_end(session: Session, transaction: SessionTransaction) -> None:
@@ -237,6 +244,7 @@ def watch_engine(engine: Engine) -> None:
     if engine not in _engines:
         _engines.add(engine)
         event.listen(engine, "before_cursor_execute", _before_statement)
+        event.listen(engine, "after_cursor_execute", _behind_statement)
         event.listen(engine, "handle_error", _failed)
     if engine.dialect not in _dialects:
         _dialects.add(engine.dialect)
@@ -251,6 +259,12 @@ def _before_statement(connection: Connection, cursor: Any, statement: str, *_: A
         guard.before(statement)
 
 
+def _behind_statement(connection: Connection, cursor: Any, statement: str, *_: Any) -> None:
+    guard = guard_of(connection)
+    if guard is not None:
+        guard.succeeded(statement, connection.connection.driver_connection)
+
+
 def _failed(context: ExceptionContext) -> None:
     guard = None if context.connection is None else guard_of(context.connection)
     if guard is not None:
@@ -260,8 +274,10 @@ def _failed(context: ExceptionContext) -> None:
 
 def _commit(do_commit: Callable[[Any], None], connection: PoolProxiedConnection) -> None:
     try:
+        _check_committer(connection)
         look(connection)
     except BaseException:
+        POSTPONED.pop(connection, None)
         # SQLAlchemy believes that a commit that failed has ended the transaction, and would leave it open on a
         # connection of the pool.
         with suppress(Exception):  # the connection was lost
@@ -269,6 +285,12 @@ def _commit(do_commit: Callable[[Any], None], connection: PoolProxiedConnection)
         connection.invalidate()  # what ended the transaction may have left LOCK TABLES or a USE behind
         raise
     do_commit(connection)
+
+
+def _check_committer(connection: PoolProxiedConnection) -> None:
+    guard = _of_connections.get(connection)
+    if guard is not None:
+        guard.check_committer()
 
 
 def look(connection: PoolProxiedConnection) -> None:
@@ -279,6 +301,7 @@ def look(connection: PoolProxiedConnection) -> None:
 
 
 def _roll_back(do_rollback: Callable[[Any], None], connection: PoolProxiedConnection) -> None:
+    POSTPONED.pop(connection, None)  # or a pool that commits what it gets back would insert it
     guard = _take(connection)
     if guard is not None:
         guard.look_at_rollback(connection)  # ``end`` says it

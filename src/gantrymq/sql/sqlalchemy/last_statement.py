@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 from sqlalchemy.engine import Dialect, Engine
 from sqlalchemy.orm import Session
@@ -29,13 +29,11 @@ from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.util import await_only
 
 from gantrymq.sql.rules.outcomes import Statement
-from gantrymq.sql.sqlalchemy.guard import look
+from gantrymq.sql.sqlalchemy.guard import POSTPONED, look
 from gantrymq.sql.transaction.enlistment import Enlistment
 
 _dialects: Final[WeakSet[Dialect]] = WeakSet()
 """Those that have a ``do_commit`` of ours."""
-_postponed: Final[WeakKeyDictionary[PoolProxiedConnection, Enlistment]] = WeakKeyDictionary()
-"""By what a pool gives out: it is another object each time, also for the same connection of the driver."""
 
 
 def prepare_engine(engine: Engine) -> None:
@@ -60,11 +58,11 @@ def postpone(session: Session, enlistment: Enlistment) -> bool:
 
 def postpone_on(connection: PoolProxiedConnection, enlistment: Enlistment) -> None:
     """The same for a connection of an engine that was prepared."""
-    _postponed[connection] = enlistment
+    POSTPONED[connection] = enlistment
 
 
 def _commit(do_commit: Callable[[PoolProxiedConnection], None], connection: PoolProxiedConnection) -> None:
-    enlistment = _postponed.pop(connection, None)
+    enlistment = POSTPONED.pop(connection, None)
     if enlistment is not None:
         try:
             look(connection)

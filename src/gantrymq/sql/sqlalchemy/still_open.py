@@ -31,6 +31,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import PoolProxiedConnection
 
 from gantrymq.errors import TransactionBroken
+from gantrymq.sql.transaction.guard import IN_TRANSACTION
 
 _dialects: Final[WeakSet[Dialect]] = WeakSet()
 NOT_COMMITTED: Final = (
@@ -38,8 +39,6 @@ NOT_COMMITTED: Final = (
     "so the database rolls back; no message is delivered. Use each connection on one event loop and in one thread at a "
     "time, and leave BEGIN, COMMIT and the driver's own transactions to SQLAlchemy"
 )
-IN_TRANSACTION: Final = 1
-"""SERVER_STATUS_IN_TRANS, a bit of the status that MySQL sends with every OK."""
 
 
 def watch(sessions: type[Session], engine: Engine) -> None:
@@ -73,22 +72,23 @@ def _checked_out(_connection: Any, record: Any, _proxy: Any) -> None:
 def _commit(do_commit: Callable[[PoolProxiedConnection], None], connection: PoolProxiedConnection) -> None:
     raw: Any = getattr(connection, "driver_connection", None)
     do_commit(connection)
-    if _runs(raw) and not _is_chained(raw):
+    if _runs(raw) and not _chains(connection, raw):
         with suppress(Exception):  # it is of no use any more
             connection.invalidate()
         raise TransactionBroken(NOT_COMMITTED)
 
 
-def _is_chained(raw: Any) -> bool:
-    """Whether the server begins the next transaction with each commit: MySQL's ``completion_type = CHAIN``."""
-    if type(raw).__module__.partition(".")[0] != "pymysql":
+def _chains(connection: PoolProxiedConnection, raw: Any) -> bool:
+    """Whether a MySQL server has committed, and has begun the next transaction: ``completion_type = CHAIN``."""
+    if not hasattr(raw, "server_status"):
         return False
-    from pymysql.cursors import Cursor
-
-    cursor = Cursor(raw)
-    cursor.execute("SELECT @@completion_type")
-    found: Any = cursor.fetchone()
-    return bool(found[0] == "CHAIN")
+    cursor = connection.cursor()
+    try:
+        cursor.execute("SELECT @@completion_type")
+        row = cursor.fetchone()
+    finally:
+        cursor.close()
+    return row is not None and str(row[0]) in ("CHAIN", "1")
 
 
 def _runs(raw: Any) -> bool:

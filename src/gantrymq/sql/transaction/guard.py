@@ -13,10 +13,12 @@ from gantrymq.errors import TransactionBroken
 from gantrymq.sql.rows.dialect import Kind
 from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules import proof
-from gantrymq.sql.rules.broken import COMMITTED_INSIDE, ENDED_INSIDE, ROLLED_BACK_INSIDE, UNSEEN_SAVEPOINT
+from gantrymq.sql.rules.broken import COMMITTED_INSIDE, ENDED_INSIDE, ROLLED_BACK_INSIDE, UNSEEN_SAVEPOINT, WENT_ON
 
 GUARD: Final = "gantrymq.guard"
 """In ``session.info`` of SQLAlchemy: the Guard of the running transaction."""
+IN_TRANSACTION: Final = 1
+"""SERVER_STATUS_IN_TRANS, a bit of the status that MySQL sends with every OK."""
 
 
 class Guard:
@@ -27,13 +29,21 @@ class Guard:
         self.mark = proof.new_mark()
         self.savepoints: Final = proof.Savepoints()
         self.needed = False
-        """There are messages, or rows of an inbox: it must be proved that it is one transaction."""
+        """There are messages, or rows of an inbox, or the block is one of ours: it must be proved that it is one
+        transaction."""
         self.proved = False
         """The insert of the outcome row compares the mark."""
         self.doubtful = False
         """A savepoint was rolled back that nobody here saw begin."""
         self.rolled_back = False
         """The database has rolled everything back after an error."""
+        self.went_on = False
+        """The block has executed statements behind that."""
+        self.seen_running = False
+        """A MySQL server has said that a transaction runs."""
+        self.commit_seen = False
+        """A statement has committed what was before it. The commit finds that by the mark; a rollback may not find it,
+        on a connection that is lost."""
         self.committed_inside = False
         """Found at the rollback: something was committed before it."""
         self.ended = False
@@ -44,7 +54,7 @@ class Guard:
     def check(self) -> None:
         """Raises when it is known already that this transaction cannot take or commit messages."""
         if self.rolled_back:
-            raise TransactionBroken(ROLLED_BACK_INSIDE)
+            raise TransactionBroken(WENT_ON if self.went_on else ROLLED_BACK_INSIDE)
         if self.doubtful:
             raise TransactionBroken(UNSEEN_SAVEPOINT)
 
@@ -54,7 +64,7 @@ class Guard:
             return
         self.ended = True
         if self.rolled_back:
-            raise TransactionBroken(ROLLED_BACK_INSIDE)
+            raise TransactionBroken(WENT_ON if self.went_on else ROLLED_BACK_INSIDE)
         cursor = connection.cursor()
         try:
             cursor.execute(proof.look(self.kind))
@@ -70,21 +80,27 @@ class Guard:
             raise TransactionBroken(ENDED_INSIDE)
 
     def look_at_rollback(self, connection: Any) -> TransactionBroken | None:
-        """The same before a rollback: returns an error when a part of the transaction was committed before. PostgreSQL
-        commits nothing by itself."""
-        if self.needed and self.kind is not Kind.POSTGRESQL and not self.rolled_back:
+        """The same before a rollback: returns an error when a part of the transaction was committed before."""
+        if self.needed and not (self.rolled_back or self.proved or self.commit_seen):
             try:
                 self.look(connection)
             except TransactionBroken:
                 self.committed_inside = True
-            except Exception:  # noqa: BLE001 - the connection was lost, and the server rolls back
+            except Exception:  # noqa: BLE001 - the connection was lost, or PostgreSQL waits for the rollback
                 return None
+        return self.broken_by_commit()
+
+    def broken_by_commit(self) -> TransactionBroken | None:
+        """The error for a transaction that was rolled back, when a part of it had been committed before."""
+        if self.needed and self.commit_seen and not self.ended and not self.proved:
+            self.committed_inside = True
         return TransactionBroken(COMMITTED_INSIDE) if self.committed_inside else None
 
     def before(self, statement: str) -> None:
         """A statement comes. Raises when the database has rolled everything back, and there are messages."""
         if self.rolled_back and self.needed:
-            raise TransactionBroken(ROLLED_BACK_INSIDE)
+            raise TransactionBroken(WENT_ON if self.went_on else ROLLED_BACK_INSIDE)
+        self.went_on = self.rolled_back
         command = proof.command_of(statement)
         if command is None:
             return
@@ -99,6 +115,14 @@ class Guard:
                 self.doubtful = True
             else:
                 self.on_rollback_to(number)
+
+    def succeeded(self, statement: str, connection: Any) -> None:
+        """A statement was executed. ``connection``: that of the driver."""
+        status = getattr(connection, "server_status", None)
+        runs = status is None or bool(status & IN_TRANSACTION)
+        ended = self.seen_running and not runs and not statement.lstrip()[:8].upper() == "ROLLBACK"
+        self.commit_seen = self.commit_seen or ended or proof.commits(self.kind, statement)
+        self.seen_running = status is not None and runs
 
     def failed(self, error: BaseException, connection: Any) -> None:
         """A statement has failed. ``connection``: that of the driver."""
