@@ -5,7 +5,9 @@
 | any   | two     |                                                                | DOUBLED                       |
 | any   | open    | brokers still do not know how it ended                         | STUCK                         |
 | there | there   | a check-back would not find the outcome                        | LOST_IF_KILLED                |
-| there | there   | the block raised, and its own commit had not ended before      | TORN: it said that it failed  |
+| there | there   | the block raised, and its own commit had not ended before.     | TORN: it said that it failed  |
+|       |         | Not when the program's own ``session.commit()`` lost its       |                               |
+|       |         | connection: then SQLAlchemy raises, whatever the server did    |                               |
 | there | there   |                                                                | BOTH                          |
 | none  | there   | the insert raised, and the program went on and ended normally  | HALVED                        |
 | none  | there   |                                                                | PHANTOM                       |
@@ -14,6 +16,9 @@
 | there | none    | the database had committed before, and the block raised an     | TOLD                          |
 |       |         | error that says so; or the program itself had, and the block   |                               |
 |       |         | raised any error                                               |                               |
+| there | none    | the program had committed it, an error inside of the block     | TOLD                          |
+|       |         | said so, and the program caught that error                     |                               |
+| there | none    | in a block that is not ours, no message was ever given to us   | HALVED: nobody could tell     |
 | there | none    | its table has no transactions                                  | LIMIT, see "Limits" in the    |
 |       |         |                                                                | docs                          |
 | there | none    |                                                                | LOST                          |
@@ -77,6 +82,12 @@ class Facts:
     """A check-back finds the outcome row of a message that was delivered."""
     transactional: bool = True
     """Its table has transactions."""
+    told: bool = False
+    """An error inside of the block said that rows of it are committed. The program may have caught it."""
+    none_of_ours: bool = False
+    """No message was given to us before the block ended, and the block is not one of ours."""
+    lost_commit: bool = False
+    """The program's own commit lost its connection."""
 
 
 def judge(facts: Facts) -> Verdict:
@@ -97,7 +108,7 @@ def _delivered(facts: Facts) -> Verdict:
     if facts.row is False:
         own = facts.committed == "own"
         return Verdict.PHANTOM if facts.inserted or (facts.raised and not own) else Verdict.HALVED
-    if facts.raised and facts.committed != "own":
+    if facts.raised and facts.committed != "own" and not facts.lost_commit:
         return Verdict.TORN
     return Verdict.BOTH if facts.answerable else Verdict.LOST_IF_KILLED
 
@@ -105,8 +116,10 @@ def _delivered(facts: Facts) -> Verdict:
 def _row_alone(facts: Facts) -> Verdict:
     if not facts.transactional:
         return Verdict.LIMIT
-    if not facts.sent and (not facts.raised or facts.committed == "own"):
+    if facts.none_of_ours or (not facts.sent and (not facts.raised or facts.committed == "own")):
         return Verdict.HALVED
+    if facts.told and facts.committed in ("program", "behind"):
+        return Verdict.TOLD
     if facts.raised and (facts.committed == "program" or (facts.committed == "behind" and facts.says_so)):
         return Verdict.TOLD
     return Verdict.LOST

@@ -40,7 +40,11 @@ class Unit:
     inserted: bool = False
     sent: bool = False
     undone: bool = False
+    doubtful: bool = False
+    """It was undone as far as the program can know: a call has failed that may have undone it."""
     committed: str = ""
+    told: bool = False
+    """An error said, perhaps one that the program has caught, that rows of the block are committed."""
 
 
 @dataclass(slots=True)
@@ -52,6 +56,8 @@ class Record:
     errors: dict[int, BaseException | None] = field(default_factory=dict)
     """How each attempt ended."""
     attempt: int = 0
+    asked: set[int] = field(default_factory=set)
+    """Attempts in which ``send`` was called."""
     dirty: bool = False
     """The connection is not as it was: it must not be used by another block."""
     warnings: list[str] = field(default_factory=list)
@@ -98,7 +104,17 @@ def at_once(work: Awaitable[T]) -> T:
 
 def is_refusal(error: BaseException) -> bool:
     """Whether it refuses a message because the session is in no transaction, and says what that did to earlier rows."""
-    return isinstance(error, ConfigError) and "are committed" in str(error)
+    refused = isinstance(error, ConfigError) or type(error).__name__ == "TransactionManagementError"
+    return refused and "are committed" in str(error)
+
+
+def says_so(error: BaseException | None) -> bool:
+    """Whether an error, or the one that was on its way before it, says that rows of the block are committed: the
+    transaction was ended inside, or is none."""
+    if error is None:
+        return False
+    broken = "TransactionBroken" in {kind.__name__ for kind in type(error).__mro__}
+    return broken or is_refusal(error) or says_so(error.__context__)
 
 
 class Player:
@@ -121,7 +137,10 @@ class Player:
                 await self._does[step.do](self, step)
             except Impossible:
                 continue
-            except Exception:
+            except Exception as error:
+                if says_so(error):
+                    for unit in self._record.since(0):
+                        unit.told = True
                 if not step.caught:
                     raise
 
@@ -149,11 +168,14 @@ class Player:
     async def _insert(self, unit: Unit, myisam: bool) -> None:
         await self._hands.insert("items_myisam" if myisam else self._table, unit.number)
         unit.inserted = True
+        if self._later and not unit.undone:  # the transaction of its message has ended before
+            unit.committed = unit.committed or self._later
 
     async def _send_unit(self, unit: Unit) -> None:
+        self._record.asked.add(self._record.attempt)
         try:
             await self._hands.send(Message(self._record.topic, b"%d" % unit.number))
-        except ConfigError as error:
+        except Exception as error:
             if is_refusal(error):
                 self._committed(BEHIND)
             raise
@@ -183,7 +205,7 @@ class Player:
 
     def _committed(self, how: str) -> None:
         for unit in self._record.since(0):
-            if not unit.undone and (not unit.committed or how == OWN):
+            if (unit.doubtful or not unit.undone) and (not unit.committed or how == OWN):
                 unit.committed = how
 
     async def _fail(self, step: Step) -> None:
@@ -214,7 +236,9 @@ class Player:
         except Impossible:
             raise
         except BaseException:
-            self._undo()  # the program cannot know
+            for unit in self._record.since(0):
+                unit.doubtful = unit.doubtful or not unit.undone
+            self._undo()
             raise
 
     async def _server(self, step: Step) -> None:

@@ -18,6 +18,8 @@ from tests.sql.cutting_proxy import CuttingProxy
 Body = Callable[[Hands], Awaitable[None]]
 ATTEMPTS: Final = 2
 """Of ``run``."""
+ELSEWHERE: Final = {"other_loop": "begin", "maker_elsewhere": "maker", "begin_elsewhere": "begin"}
+"""Forms on another event loop: our own block, which we refuse, and a session of the program."""
 
 
 class Site(ABC):
@@ -25,12 +27,16 @@ class Site(ABC):
 
     way: str
     forms: tuple[str, ...]
+    ours: frozenset[str] = frozenset()
+    """The forms in which our library makes the transaction: they answer also for a block without a message."""
     settings: ClassVar[dict[str, tuple[str, ...]]]
     """The settings for each kind of database; the first one is the usual one."""
     savepoints: ClassVar[dict[str, tuple[str, ...]]]
     calls: ClassVar[dict[str, tuple[str, ...]]]
 
     def __init__(self, ground: Ground, setting: str) -> None:
+        self.strange_for = 0
+        """See ``harness.STRANGE_FOR``."""
         self.ground = ground
         self.setting = setting
         self.proxy = CuttingProxy(ground.place.port) if setting == "proxy" else None

@@ -15,14 +15,12 @@ from gantrymq.sql import AsyncTransactions, send
 from tests.sql.blocks.grounds import SETTINGS
 from tests.sql.blocks.play import OWN, Impossible, UserError
 from tests.sql.blocks.statements import NOTHING, PROGRAM, UNDONE
-from tests.sql.blocks.ways import ATTEMPTS, Body, Site, group_of
+from tests.sql.blocks.ways import ATTEMPTS, ELSEWHERE, Body, Site, group_of
 from tests.sql.blocks.ways_connections import Undo, raw_savepoint
 from tests.sql.blocks.ways_sessions import TABLES, engine_of
 from tests.sql.databases import ASYNC_DRIVERS
 
 HANGS_S = 15.0
-ELSEWHERE = {"other_loop": "begin", "maker_elsewhere": "maker", "begin_elsewhere": "begin"}
-"""Forms on another event loop: our own block, which we refuse, and a session of the program."""
 _loops: list[asyncio.AbstractEventLoop] = []
 
 
@@ -131,6 +129,7 @@ class AsyncSessionSite(AsyncSite):
 
     way = "async_sessions"
     forms = ("begin", "run", "maker", "plain", "open", "other_loop", "maker_elsewhere")
+    ours = frozenset({"begin", "run", "other_loop"})
     settings: ClassVar[dict[str, tuple[str, ...]]] = {
         "postgresql": (
             "default", "psycopg", "autocommit", "option_autocommit", "maker_autocommit", "serializable", "null_pool",
@@ -240,6 +239,7 @@ class AsyncConnectionSite(AsyncSite):
 
     way = "async_connections"
     forms = ("begin", "on", "run", "other_loop")
+    ours = frozenset(forms)
     settings: ClassVar[dict[str, tuple[str, ...]]] = {
         "postgresql": ("default", "autocommit", "prepare_0", "proxy", "fresh")
     }

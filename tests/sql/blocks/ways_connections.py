@@ -140,6 +140,7 @@ class ConnectionSite(Site):
 
     way = "connections"
     forms = ("begin", "on", "on_begun", "run")
+    ours = frozenset(forms)
     settings: ClassVar[dict[str, tuple[str, ...]]] = {
         "postgresql": (
             "default", "autocommit", "dict_rows", "prepare_0", "serializable", "repeatable", "proxy", "fresh",

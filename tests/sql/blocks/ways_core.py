@@ -15,8 +15,8 @@ from gantrymq.sql import AsyncTransactions, send
 from tests.sql.blocks.grounds import SETTINGS
 from tests.sql.blocks.play import OWN, Impossible, at_once
 from tests.sql.blocks.statements import NOTHING, PROGRAM, TENANT, UNDONE
-from tests.sql.blocks.ways import Body, Site, group_of, service
-from tests.sql.blocks.ways_async import ELSEWHERE, AsyncNested, AsyncSite, loop, make_async_engine
+from tests.sql.blocks.ways import ELSEWHERE, Body, Site, group_of, service
+from tests.sql.blocks.ways_async import AsyncNested, AsyncSite, loop, make_async_engine
 from tests.sql.blocks.ways_connections import raw_savepoint
 from tests.sql.blocks.ways_sessions import TABLES, Nested, driver_autocommit, engine_of
 from tests.sql.databases import ASYNC_DRIVERS

@@ -17,7 +17,7 @@ from gantrymq import django as gantry_django
 from tests.django.conftest import entry
 from tests.sql.blocks.grounds import SETTINGS
 from tests.sql.blocks.play import OWN, Impossible, at_once
-from tests.sql.blocks.statements import PROGRAM, TENANT, UNDONE
+from tests.sql.blocks.statements import NOTHING, PROGRAM, TENANT, UNDONE
 from tests.sql.blocks.ways import ATTEMPTS, Body, Site, group_of
 from tests.sql.blocks.ways_connections import raw_savepoint
 
@@ -65,6 +65,8 @@ class DjangoHands:
                 yield Marked()
         elif kind == "by_hand":
             sid = transaction.savepoint()
+            if sid is None:  # outside of atomic, Django makes none on SQLite, and rolls nothing back to it
+                raise Impossible
             try:
                 yield ByHand(sid)
             except BaseException:
@@ -87,7 +89,10 @@ class DjangoHands:
             return UNDONE
         if kind == "set_autocommit":
             transaction.set_autocommit(True)
-            return OWN
+            return PROGRAM  # refused while there are messages
+        if kind == "set_autocommit_off":
+            transaction.set_autocommit(False)
+            return NOTHING
         if kind == "driver_commit":
             default.connection.commit()
             return PROGRAM
@@ -124,7 +129,16 @@ class DjangoSite(Site):
     )
     calls: ClassVar[dict[str, tuple[str, ...]]] = dict.fromkeys(
         ("postgresql", "mariadb", "sqlite"),
-        ("commit", "rollback", "close", "set_autocommit", "driver_commit", "driver_rollback", "driver_autocommit"),
+        (
+            "commit",
+            "rollback",
+            "close",
+            "set_autocommit",
+            "set_autocommit_off",
+            "driver_commit",
+            "driver_rollback",
+            "driver_autocommit",
+        ),
     )
 
     def open(self) -> None:

@@ -85,11 +85,14 @@ class SessionHands:
         elif kind == "driver_commit":
             session.connection().connection.commit()
             return PROGRAM
-        elif kind == "connection_rollback":
-            session.connection().get_transaction().rollback()
-            return UNDONE
-        elif kind == "connection_commit":
-            session.connection().get_transaction().commit()
+        elif kind in ("connection_rollback", "connection_commit"):
+            running = session.connection().get_transaction()
+            if running is None:  # it was ended so before
+                raise Impossible
+            if kind == "connection_rollback":
+                running.rollback()
+                return UNDONE
+            running.commit()
             return PROGRAM
         else:
             raise Impossible
@@ -115,6 +118,7 @@ class SessionSite(Site):
 
     way = "sessions"
     forms = ("begin", "run", "maker", "plain", "open", "scoped", "context")
+    ours = frozenset({"begin", "run"})
     settings: ClassVar[dict[str, tuple[str, ...]]] = {
         "postgresql": (
             "default", "autocommit", "option_autocommit", "maker_autocommit", "driver_autocommit", "event_autocommit",

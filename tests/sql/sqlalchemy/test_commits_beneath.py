@@ -13,9 +13,9 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import sessionmaker
 
 from gantrymq import Message
-from gantrymq.errors import TransactionBroken
+from gantrymq.errors import ConfigError, TransactionBroken
 from gantrymq.sql import send
-from tests.sql.sqlalchemy.test_ended_behind import execute, level, mariadb, postgresql, shop, usual
+from tests.sql.sqlalchemy.test_ended_behind import execute, level, mariadb, postgresql, shop, sqlite, usual
 from tests.sql.traps import Shop
 
 __all__ = ["level", "shop"]
@@ -81,6 +81,28 @@ def test_a_rollback_behind_a_commit_by_hand_is_told(shop: Shop, commit: str, end
     session.close()
     shop.settled()
     assert (shop.paid(), shop.announced()) == ([1], [])
+
+
+@usual
+def test_a_refusal_of_autocommit_that_is_caught_stays_one(shop: Shop) -> None:
+    engine = create_engine(shop.place.url(), isolation_level="AUTOCOMMIT")
+    shop.engines.append(engine)
+    with shop.sibling(engine) as sibling, pytest.raises(ConfigError, match="in autocommit"), sibling.begin() as tx:
+        with suppress(ConfigError):
+            execute(tx, "SELECT 1")
+        execute(tx, "INSERT INTO orders VALUES (1)")
+    shop.check()
+
+
+@sqlite
+def test_a_message_behind_the_commit_is_noticed_also_when_a_savepoint_was_rolled_back(shop: Shop) -> None:
+    sessions = sessionmaker(shop.engine)
+    shop.transactions.attach(sessions)
+    with pytest.raises(TransactionBroken, match="sent behind commit"), sessions() as session:
+        session.begin_nested().rollback()
+        session.commit()
+        send(session, Message("orders", "1"))
+    shop.check()
 
 
 @mariadb

@@ -231,7 +231,7 @@ class PyMySQLDriver:
         return bool(self._connection.server_status & IN_TRANSACTION)
 
     def _note_end(self, ran: bool, statement: str) -> None:
-        ended = ran and not self._runs and not statement.lstrip()[:8].upper() == "ROLLBACK"
+        ended = ran and not self._runs and statement.lstrip()[:8].upper() != "ROLLBACK"
         self._committed = self._committed or ended or proof.commits(Kind.MARIADB, statement)
 
     def unwatch(self) -> None:

@@ -180,8 +180,8 @@ class ConnectionTransaction:
                 enlistment.committed()
 
     def _leave_with_error(self) -> None:
-        """Roll back. Raises when a part of the block was committed before: the row would be there, and the message not. A
-        deadlock has rolled everything back, and is raised as it is."""
+        """Roll back. Raises when a part of the block was committed before: the row would be there, and the message not.
+        A deadlock has rolled everything back, and is raised as it is."""
         broken: TransactionBroken | None = None
         try:
             self._driver.verify_at_rollback()

@@ -123,6 +123,6 @@ _COMMITS: Final = {
 
 
 def commits(kind: Kind, statement: str) -> bool:
-    """Whether the text of a statement says that it commits what was executed before. Those that commit without saying so
+    """Whether the text of a statement says that it commits what was executed before. Those that commit without a word
     (DDL) are seen by the status that a MySQL server sends, see ``Guard``."""
     return statement[:1] in "cCbBsSeE \n\t" and _COMMITS[kind in COMMITS_IMPLICITLY].match(statement) is not None

@@ -95,6 +95,11 @@ class Guard(TransactionGuard):
             raise ConfigError(SEVERAL)
         super().check()
 
+    def before(self, statement: str) -> None:
+        if self.autocommit:
+            raise ConfigError(AUTOCOMMIT)
+        super().before(statement)
+
     def check_committer(self) -> None:
         """Raises when there are messages, and it is not the session that commits."""
         session = None if self.session is None else self.session()
@@ -159,6 +164,9 @@ def _after_begin(session: Session, transaction: SessionTransaction, connection: 
     guard.needed = session.info.get(ENLISTED) is not None or STRICT in session.info
     if guard.autocommit:
         if guard.needed:
+            _watch_engine(connection.engine)
+            _of_connections[connection.connection] = guard  # the session keeps the connection, and would go on with it
+            guard.ended = True  # nothing is executed, so there is nothing to look for
             raise ConfigError(AUTOCOMMIT)
         return
     if guard is not running:

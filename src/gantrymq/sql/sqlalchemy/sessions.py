@@ -193,7 +193,8 @@ def _within(level: object, savepoint: SessionTransaction) -> bool:
 
 
 def _after_rollback(session: Session) -> None:
-    session.info[ROLLED_BACK] = True
+    if not session.in_nested_transaction():  # the event comes for a savepoint, too
+        session.info[ROLLED_BACK] = True
 
 
 def _after_transaction_end(session: Session, transaction: SessionTransaction) -> None:

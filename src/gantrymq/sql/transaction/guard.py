@@ -120,7 +120,7 @@ class Guard:
         """A statement was executed. ``connection``: that of the driver."""
         status = getattr(connection, "server_status", None)
         runs = status is None or bool(status & IN_TRANSACTION)
-        ended = self.seen_running and not runs and not statement.lstrip()[:8].upper() == "ROLLBACK"
+        ended = self.seen_running and not runs and statement.lstrip()[:8].upper() != "ROLLBACK"
         self.commit_seen = self.commit_seen or ended or proof.commits(self.kind, statement)
         self.seen_running = status is not None and runs
 
