@@ -134,6 +134,14 @@ def guard_of(connection: Connection) -> Guard | None:
         return None
 
 
+def take_postponed(connection: PoolProxiedConnection) -> Enlistment | None:
+    """Whose outcome row the next commit was to insert."""
+    try:
+        return POSTPONED.pop(connection, None)
+    except TypeError:  # see ``running_on``
+        return None
+
+
 def running_on(connection: PoolProxiedConnection) -> Guard | None:
     """The same for what a pool has given out."""
     try:
@@ -164,7 +172,7 @@ def _after_begin(session: Session, transaction: SessionTransaction, connection: 
     guard.needed = session.info.get(ENLISTED) is not None or STRICT in session.info
     if guard.autocommit:
         if guard.needed:
-            _watch_engine(connection.engine)
+            watch_engine(connection.engine)
             _of_connections[connection.connection] = guard  # the session keeps the connection, and would go on with it
             guard.ended = True  # nothing is executed, so there is nothing to look for
             raise ConfigError(AUTOCOMMIT)
@@ -285,7 +293,7 @@ def _commit(do_commit: Callable[[Any], None], connection: PoolProxiedConnection)
         _check_committer(connection)
         look(connection)
     except BaseException:
-        POSTPONED.pop(connection, None)
+        take_postponed(connection)
         # SQLAlchemy believes that a commit that failed has ended the transaction, and would leave it open on a
         # connection of the pool.
         with suppress(Exception):  # the connection was lost
@@ -309,7 +317,7 @@ def look(connection: PoolProxiedConnection) -> None:
 
 
 def _roll_back(do_rollback: Callable[[Any], None], connection: PoolProxiedConnection) -> None:
-    POSTPONED.pop(connection, None)  # or a pool that commits what it gets back would insert it
+    take_postponed(connection)  # or a pool that commits what it gets back would insert it
     guard = _take(connection)
     if guard is not None:
         guard.look_at_rollback(connection)  # ``end`` says it

@@ -29,7 +29,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.util import await_only
 
 from gantrymq.sql.rules.outcomes import Statement
-from gantrymq.sql.sqlalchemy.guard import POSTPONED, look
+from gantrymq.sql.sqlalchemy.guard import POSTPONED, look, take_postponed
 from gantrymq.sql.transaction.enlistment import Enlistment
 
 _dialects: Final[WeakSet[Dialect]] = WeakSet()
@@ -62,7 +62,7 @@ def postpone_on(connection: PoolProxiedConnection, enlistment: Enlistment) -> No
 
 
 def _commit(do_commit: Callable[[PoolProxiedConnection], None], connection: PoolProxiedConnection) -> None:
-    enlistment = POSTPONED.pop(connection, None)
+    enlistment = take_postponed(connection)
     if enlistment is not None:
         try:
             look(connection)
