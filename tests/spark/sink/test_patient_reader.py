@@ -10,10 +10,11 @@ import pytest
 pytest.importorskip("pyspark")
 from gantrymq.client.results import PullResult
 from gantrymq.errors import GantryError, RouteNotFound, Unreachable
+from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.patience import Patience
-from gantrymq.spark.sink.patient_reader import PatientReader
+from gantrymq.spark.sink.patient_reader import PatientReader, PatientWriter
 from tests.spark.fakes import SteppedClock, away
 
 QUEUE = MessageQueue("G-decisions", "broker-a", 0)
@@ -60,6 +61,28 @@ def test_every_question_is_repeated_for_a_limited_time(call: Callable[[PatientRe
     assert call(patient(away(20))) == "answer"
     with pytest.raises(Unreachable):
         call(patient(away(1000)))
+
+
+def test_a_topic_is_made_when_its_broker_is_back() -> None:
+    """A batch failed at once, while the same outage a moment later was waited for."""
+    made: list[str] = []
+    errors = [*away(20), Unreachable("the cluster", "the name servers know no broker")]
+
+    class Writer:
+        def append(self, queue: MessageQueue, message: Message) -> int:
+            return 7
+
+        def make_topic(self, topic: str) -> None:
+            if errors:
+                raise errors.pop()
+            made.append(topic)
+
+    writer = PatientWriter(Writer(), Patience(60_000, SteppedClock(), SystemRng(1)))
+    writer.make_topic("G-decisions")
+    assert (made, errors, writer.append(QUEUE, Message("T", b"x"))) == (["G-decisions"], [], 7)
+    errors += away(1000)
+    with pytest.raises(Unreachable):
+        writer.make_topic("G-decisions")
 
 
 def test_a_topic_that_does_not_exist_is_said_at_once() -> None:

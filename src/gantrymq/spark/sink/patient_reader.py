@@ -1,4 +1,4 @@
-"""Reads the topics of the sink while brokers restart, or are away for a while."""
+"""Reads and makes the topics of the sink while brokers restart, or are away for a while."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from gantrymq.client.results import PullResult
 from gantrymq.errors import RouteNotFound
+from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
 from gantrymq.spark.patience import Patience
 
 if TYPE_CHECKING:
-    from gantrymq.spark.sink.ledger import Reader
+    from gantrymq.spark.sink.ledger import Reader, Writer
 
 
 class PatientReader:
@@ -42,3 +43,17 @@ class PatientReader:
 
     def max_offset(self, queue: MessageQueue) -> int:
         return self._patience.call(f"asking for the end of {queue}", lambda: self._reader.max_offset(queue))
+
+
+class PatientWriter:
+    """A writer that makes topics as ``Patience`` allows. Its appends have a patience of their own."""
+
+    def __init__(self, writer: Writer, patience: Patience) -> None:
+        self._writer = writer
+        self._patience = patience
+
+    def append(self, queue: MessageQueue, message: Message) -> int:
+        return self._writer.append(queue, message)
+
+    def make_topic(self, topic: str) -> None:
+        self._patience.call(f"making the topic {topic}", lambda: self._writer.make_topic(topic))

@@ -21,7 +21,7 @@ from gantrymq.spark.sink.ids import BatchId
 from gantrymq.spark.sink.ledger import Ledger
 from gantrymq.spark.sink.listener import ControlListener
 from gantrymq.spark.sink.options import SinkSettings
-from gantrymq.spark.sink.patient_reader import PatientReader
+from gantrymq.spark.sink.patient_reader import PatientReader, PatientWriter
 from gantrymq.spark.sink.requests import (
     REQUEST_TIMEOUT_MS,
     Committer,
@@ -139,7 +139,7 @@ class SinkProcess:
             listener = ControlListener()
             commits = Commits(self._name_servers, self._group, self._security, listener)
             commits.start()
-            listener.ledger = Ledger(self._group, self._read(), commits)
+            listener.ledger = Ledger(self._group, self._read(), PatientWriter(commits, self._patience))
             self._ledger, self._commits = listener.ledger, commits
         return self._commits
 
@@ -147,7 +147,8 @@ class SinkProcess:
     def ledger(self) -> Ledger:
         """For reading and writing; in a task its writer is the producer of tasks, which no broker asks."""
         if self._ledger is None:
-            self._ledger = Ledger(self._group, self._read(), _TaskWriter(self))
+            writer = PatientWriter(_TaskWriter(self), self._patience)
+            self._ledger = Ledger(self._group, self._read(), writer)
         return self._ledger
 
     def _read(self) -> PatientReader:
