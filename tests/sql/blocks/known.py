@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tests.sql.blocks.plan import Block, Do, Step
@@ -79,6 +80,9 @@ KNOWN: Final[list[Block]] = [
     Block("async_core", "postgresql", form="begin_elsewhere", steps=(ROW,)),
     Block("async_core", "postgresql", steps=(ROW,)),
     Block("async_core", "postgresql", form="open", steps=(statement("commit"), ROW, Step(Do.CALL, "rollback"))),
+    # asyncpg without SQLAlchemy: behind a COMMIT, its statements commit by themselves.
+    Block("asyncpg", "postgresql", steps=(nested("driver"), nested("raw"), ROW)),
+    Block("asyncpg", "postgresql", steps=(statement("deferred"), replace(statement("commit"), caught=True), ROW)),
     Block("sessions", "postgresql", "prepare_0", steps=(ROW,)),
     Block("django", "sqlite", "autocommit_off", "manual", (ROW, ERROR)),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Final
 
 from tests.sql.blocks.ways import Site
@@ -9,12 +10,14 @@ from tests.sql.blocks.ways_async import AsyncConnectionSite, AsyncSessionSite
 from tests.sql.blocks.ways_connections import ConnectionSite
 from tests.sql.blocks.ways_core import AsyncCoreSite, CoreSite
 from tests.sql.blocks.ways_django import DjangoSite
+from tests.sql.blocks.ways_drivers import AiomysqlSite, AsyncpgSite
 from tests.sql.blocks.ways_sessions import SessionSite
 
 WAYS: Final[dict[str, type[Site]]] = {
     kind.way: kind
     for kind in (
         ConnectionSite, SessionSite, CoreSite, DjangoSite, AsyncSessionSite, AsyncCoreSite, AsyncConnectionSite,
+        AsyncpgSite, *([AiomysqlSite] if find_spec("aiomysql") else []),
     )
 }  # fmt: skip
 

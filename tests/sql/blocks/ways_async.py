@@ -204,7 +204,7 @@ class AsyncConnectionHands:
     async def execute(self, statement: str) -> Any:
         cursor = await self._tx.execute(statement)
         row = await cursor.fetchone() if cursor.description else None
-        return row[0] if row else None
+        return None if row is None else next(iter(row.values() if isinstance(row, dict) else row))
 
     async def insert(self, table: str, number: int) -> None:
         await self._tx.execute(f"INSERT INTO {table} (id) VALUES ({number})")
@@ -237,6 +237,8 @@ class AsyncConnectionHands:
 class AsyncConnectionSite(AsyncSite):
     """``AsyncTransactions(group, connect)``."""
 
+    hands: ClassVar[type[AsyncConnectionHands]] = AsyncConnectionHands
+
     way = "async_connections"
     forms = ("begin", "on", "run", "other_loop")
     ours = frozenset(forms)
@@ -266,17 +268,26 @@ class AsyncConnectionSite(AsyncSite):
     async def block(self, form: str, body: Body) -> None:
         if form == "begin":
             async with self.transactions.begin() as tx:
-                await body(AsyncConnectionHands(self, tx))
+                await body(self.hands(self, tx))
         elif form == "run":
-            await self.transactions.run(lambda tx: body(AsyncConnectionHands(self, tx)), ATTEMPTS)
+            await self.transactions.run(lambda tx: body(self.hands(self, tx)), ATTEMPTS)
         else:
             connection = await self.connect()
             try:
+                if form == "on_begun":
+                    await self.begin_by_hand(connection)
                 async with self.transactions.on(connection) as tx:
-                    await body(AsyncConnectionHands(self, tx))
+                    await body(self.hands(self, tx))
             finally:
                 with suppress(Exception):  # it was lost
-                    await connection.close()
+                    await self.disconnect_own(connection)
+
+    async def begin_by_hand(self, connection: Any) -> None:
+        """Of the program, before the block."""
+        raise NotImplementedError
+
+    async def disconnect_own(self, connection: Any) -> None:
+        await connection.close()
 
     async def disconnect(self) -> None:
         await self.transactions.close()

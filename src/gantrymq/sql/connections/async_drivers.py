@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final, Protocol
 
 from gantrymq.errors import ConfigError, TransactionBroken
+from gantrymq.sql.connections.aiomysql_driver import AiomysqlDriver
+from gantrymq.sql.connections.asyncpg_driver import AsyncpgDriver
 from gantrymq.sql.connections.drivers import (
     Note,
     PsycopgDriver,
@@ -22,11 +24,62 @@ from gantrymq.sql.rules.outcomes import Statement
 from gantrymq.sql.transaction.database import Rows
 
 
+class AsyncDriver(Protocol):
+    """One transaction on one asynchronous connection; see ``Driver``."""
+
+    mark: str
+    held: Any
+    """The connection itself, which has a weak reference."""
+
+    @property
+    def tells_later(self) -> bool:
+        """``watch`` tells of a statement one turn of the event loop behind it."""
+
+    @property
+    def sees_all(self) -> bool:
+        """``watch`` sees each statement; otherwise only what the driver does by itself, without a text."""
+
+    def dialect(self) -> Dialect: ...
+
+    async def begin(self) -> None: ...
+
+    async def verify(self, proved: bool) -> None:
+        """``proved``: the insert of the outcome row compares the mark."""
+
+    async def verify_at_rollback(self) -> None: ...
+
+    def check_runs(self) -> None:
+        """See ``Driver.check_runs``."""
+
+    async def run(self, statement: str, parameters: Any) -> Any:
+        """A statement of the program; returns what is usual with this driver."""
+
+    async def execute(self, statement: Statement) -> Rows: ...
+
+    async def insert(self, statement: Statement) -> int: ...
+
+    async def commit(self) -> None: ...
+
+    async def rollback(self) -> None: ...
+
+    def watch(self, note: Note) -> None: ...
+
+    def unwatch(self) -> None: ...
+
+    async def stand_alone(self) -> None:
+        """Autocommit, for a check-back."""
+
+    async def close(self) -> None: ...
+
+
 class AsyncPsycopgDriver:
-    """One transaction on one asynchronous connection; see ``PsycopgDriver``."""
+    """psycopg; see ``PsycopgDriver``."""
+
+    tells_later: Final = False
+    sees_all: Final = False
 
     def __init__(self, connection: Any) -> None:
-        self._connection = connection
+        self._connection = self.held = connection
         self.mark = ""
         self._block: Any = None
         self._outermost = True
@@ -36,10 +89,19 @@ class AsyncPsycopgDriver:
         self._block = self._connection.transaction()
         self._transaction = await self._block.__aenter__()
         self.mark = proof.new_mark()
-        await self.execute(proof.place_mark(Dialect(Kind.POSTGRESQL, PsycopgDriver.parameter_style), self.mark))
+        await self.execute(proof.place_mark(self.dialect(), self.mark))
 
-    def verify(self) -> None:
+    def dialect(self) -> Dialect:
+        return Dialect(Kind.POSTGRESQL, PsycopgDriver.parameter_style)
+
+    async def verify(self, proved: bool) -> None:
         verify_status(self._connection)
+
+    async def verify_at_rollback(self) -> None:
+        """PostgreSQL commits nothing by itself."""
+
+    async def run(self, statement: str, parameters: Any) -> Any:
+        return await self._connection.execute(statement, parameters)
 
     async def execute(self, statement: Statement) -> Rows:
         from psycopg import AsyncCursor
@@ -94,13 +156,27 @@ class AsyncPsycopgDriver:
         await self._connection.commit()  # settings that the user's function made
         await self._connection.set_autocommit(True)
 
+    async def close(self) -> None:
+        await self._connection.close()
 
-def async_driver_of(connection: Any) -> AsyncPsycopgDriver:
+
+_DRIVERS: Final[dict[tuple[str, str], Callable[[Any], AsyncDriver]]] = {
+    ("psycopg", "AsyncConnection"): AsyncPsycopgDriver,
+    ("asyncpg", "Connection"): AsyncpgDriver,
+    ("asyncpg", "PoolConnectionProxy"): AsyncpgDriver,
+    ("aiomysql", "Connection"): AiomysqlDriver,
+}
+"""By the package and the name of a class."""
+
+
+def async_driver_of(connection: Any) -> AsyncDriver:
     """Raises ConfigError for a connection of another driver."""
     for base in type(connection).__mro__:
-        if base.__module__.partition(".")[0] == "psycopg" and base.__name__ == "AsyncConnection":
-            return AsyncPsycopgDriver(connection)
-    raise ConfigError(not_supported(connection, "psycopg.AsyncConnection", blocking=False))
+        found = _DRIVERS.get((base.__module__.partition(".")[0], base.__name__))
+        if found is not None:
+            return found(connection)
+    wanted = "psycopg.AsyncConnection, asyncpg.Connection and aiomysql.Connection"
+    raise ConfigError(not_supported(connection, wanted, blocking=False))
 
 
 class AsyncConnectionDatabase:
@@ -110,6 +186,7 @@ class AsyncConnectionDatabase:
 
     def __init__(self, connect: Callable[[], Awaitable[Any]]) -> None:
         self._connect = connect
+        self._dialect: Dialect | None = None
 
     async def connect(self) -> Any:
         """A new connection. Raises ConfigError for what is none."""
@@ -119,12 +196,12 @@ class AsyncConnectionDatabase:
             if close is not None:
                 close()
             raise ConfigError(
-                "the function that connects must return something to await (psycopg.AsyncConnection.connect(...)), not "
-                f"{type(coming).__name__}; for blocking connections, use Transactions"
+                "the function that connects must return something to await (psycopg.AsyncConnection.connect(...), "
+                f"asyncpg.connect(...)), not {type(coming).__name__}; for blocking connections, use Transactions"
             )
         connection = await coming
         try:
-            self.driver_of(connection)
+            self._dialect = self.driver_of(connection).dialect()
         except ConfigError:
             closing: Any = connection.close() if hasattr(connection, "close") else None
             if hasattr(closing, "__await__"):
@@ -133,16 +210,18 @@ class AsyncConnectionDatabase:
         return connection
 
     async def dialect(self) -> Dialect:
-        return Dialect(Kind.POSTGRESQL, PsycopgDriver.parameter_style)
+        if self._dialect is None:
+            await self.driver_of(await self.connect()).close()
+        assert self._dialect is not None
+        return self._dialect
 
     async def alone(self, statements: Sequence[Statement]) -> Rows:
         rows: Rows = ()
-        connection = await self.connect()
+        driver = self.driver_of(await self.connect())
         try:
-            driver = self.driver_of(connection)
             await driver.stand_alone()
             for statement in statements:
                 rows = await driver.execute(statement) or rows
         finally:
-            await connection.close()
+            await driver.close()
         return rows

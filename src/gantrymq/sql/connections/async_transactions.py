@@ -1,4 +1,4 @@
-"""Local transactions on asynchronous connections of psycopg: the same as ``connections``, with ``await``."""
+"""Local transactions on asynchronous connections of a driver: the same as ``transactions``, with ``await``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from gantrymq.client.listener import TransactionListener
 from gantrymq.errors import Closed, ConfigError, TransactionBroken
 from gantrymq.message.message import Message
 from gantrymq.sql.async_transactions import AsyncTransactions
-from gantrymq.sql.connections.async_drivers import AsyncConnectionDatabase, async_driver_of
-from gantrymq.sql.connections.savepoints import WatchedSavepoints
+from gantrymq.sql.connections.async_drivers import AsyncConnectionDatabase, AsyncDriver, async_driver_of
+from gantrymq.sql.connections.savepoints import LaterSavepoints, WatchedSavepoints
+from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.transaction.async_enlistment import AsyncEnlistment, AsyncLocal, AsyncOutcomeChecker
 from gantrymq.sql.transaction.settings import TransactionsSettings
@@ -80,7 +81,8 @@ class AsyncConnectionTransaction:
         self._connection: Any = None
         self._used = False
         self._enlistment: AsyncEnlistment | None = None
-        self._savepoints = WatchedSavepoints(self._drop)
+        self._driver: AsyncDriver
+        self._savepoints: WatchedSavepoints
         self._made = 0
         self._broken: BaseException | None = None
 
@@ -97,11 +99,13 @@ class AsyncConnectionTransaction:
         return None if self._enlistment is None else self._enlistment.transaction_id
 
     async def execute(self, statement: str, parameters: Any = None) -> Any:
-        """Execute a statement; returns its cursor."""
-        connection = self.connection
+        """Execute a statement, with parameters as the driver wants them. Returns its cursor (psycopg, aiomysql) or its
+        rows (asyncpg)."""
+        _ = self.connection
         self._driver.check_runs()
-        self._savepoints.statement(statement)
-        return await connection.execute(statement, parameters)
+        if not self._driver.sees_all:
+            self._savepoints.executes(statement)
+        return await self._driver.run(statement, parameters)
 
     def send(self, *messages: Message) -> None:
         """Send these messages when the block commits; see ``ConnectionTransaction.send``. Does not wait."""
@@ -118,7 +122,7 @@ class AsyncConnectionTransaction:
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """``async with tx.savepoint():`` rolls back what was done in it, and drops its messages, when an error leaves
-        it. A SAVEPOINT that you execute yourself does not drop messages."""
+        it."""
         self._made += 1
         name = f"gantrymq_{self._made}"
         await self.execute(f"SAVEPOINT {name}")
@@ -130,7 +134,7 @@ class AsyncConnectionTransaction:
             raise
 
     async def _roll_back_to(self, name: str) -> None:
-        self._savepoints.statement(f"ROLLBACK TO SAVEPOINT {name}")  # also when the connection is lost
+        self._savepoints.executes(f"ROLLBACK TO SAVEPOINT {name}")  # also when the connection is lost
         try:
             await self.execute(f"ROLLBACK TO SAVEPOINT {name}")
             await self.execute(f"RELEASE SAVEPOINT {name}")
@@ -146,10 +150,11 @@ class AsyncConnectionTransaction:
         await self._start()
         connection = await self._connect()
         driver = self.driver_of(connection)
-        if connection in _in_use:
+        if driver.held in _in_use:
             raise ConfigError("a block commits this connection already; inside of it, use `async with tx.savepoint():`")
-        _in_use.add(connection)
+        _in_use.add(driver.held)
         self._connection, self._driver = connection, driver
+        self._savepoints = (LaterSavepoints if driver.tells_later else WatchedSavepoints)(self._drop)
         try:
             await driver.begin()
             driver.watch(self._savepoints)
@@ -166,7 +171,7 @@ class AsyncConnectionTransaction:
             if kind is None:
                 await self._commit()
             else:
-                await asyncio.shield(self._give_up(certain=True))
+                await asyncio.shield(self._leave_with(error))
         finally:
             await asyncio.shield(self._leave())
 
@@ -175,7 +180,8 @@ class AsyncConnectionTransaction:
         try:
             if self._broken is not None:
                 raise TransactionBroken("a savepoint of this transaction could not be rolled back") from self._broken
-            self._driver.verify()
+            await self._savepoints.settled()
+            await self._driver.verify(proved=enlistment is not None and len(enlistment) > 0)
             if enlistment is not None:
                 self._savepoints.check()
                 enlistment.mark = self._driver.mark
@@ -193,17 +199,31 @@ class AsyncConnectionTransaction:
             if enlistment is not None:
                 await enlistment.committed()
 
+    async def _leave_with(self, error: BaseException | None) -> None:
+        """See ``ConnectionTransaction._leave_with``."""
+        broken: TransactionBroken | None = None
+        conflict = isinstance(error, Exception) and read_failure(error) is Failure.CONFLICT
+        if self._enlistment is not None and not conflict:
+            try:
+                await self._driver.verify_at_rollback()
+            except TransactionBroken as found:
+                broken = found
+            except Exception:  # noqa: BLE001 - the connection was lost, and the server rolls back
+                log.debug("a connection was lost before the rollback")
+        await self._give_up(certain=True)
+        if broken is not None:
+            raise broken
+
     async def _give_up(self, certain: bool) -> None:
         """Roll back, then settle. Who sees the error of the block wants that one, and not what comes of it here.
 
         ``certain``: no commit was tried.
         """
-        connection = self.connection
         try:
             await self._driver.rollback()
         except Exception:  # noqa: BLE001 - as above; a connection in an unknown state must not keep its locks
             with suppress(Exception):
-                await connection.close()
+                await self._driver.close()
         if self._enlistment is not None:
             try:
                 if certain:
@@ -214,10 +234,10 @@ class AsyncConnectionTransaction:
                 log.warning("brokers will ask how transaction %s ended: %r", self.transaction_id, error)
 
     async def _leave(self) -> None:
-        connection, self._connection = self._connection, None
+        self._connection = None
         with suppress(Exception):
             self._driver.unwatch()
-        _in_use.discard(connection)
+        _in_use.discard(self._driver.held)
         if self._ours:
             with suppress(Exception):  # it may be closed already, and what the block did is decided
-                await connection.close()
+                await self._driver.close()

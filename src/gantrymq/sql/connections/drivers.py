@@ -21,13 +21,18 @@ from typing import Any, Final, Protocol
 
 from gantrymq.errors import ConfigError
 from gantrymq.errors import TransactionBroken as TransactionBroken
+from gantrymq.sql.connections.mysql_ends import Ends
 from gantrymq.sql.rows.dialect import Dialect, Kind
-from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules import proof
-from gantrymq.sql.rules.broken import ENDED_INSIDE, ROLLED_BACK_INSIDE
+from gantrymq.sql.rules.broken import ENDED_INSIDE, FAILED_INSIDE
 from gantrymq.sql.rules.outcomes import Statement
 from gantrymq.sql.transaction.database import Rows
 from gantrymq.sql.transaction.guard import IN_TRANSACTION
+
+INSIDE_ANOTHER: Final = (
+    "this connection is inside a block of connection.transaction(), which commits it later. Put the block of "
+    "transactions.on(connection) outside of it; inside, use tx.savepoint()"
+)
 
 
 class Driver(Protocol):
@@ -152,10 +157,7 @@ class PyMySQLDriver:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._rolled_back = False
-        """The server has rolled everything back after an error."""
-        self._committed = False
-        """A statement has committed what was before it."""
+        self._ends = Ends(connection)
 
     def dialect(self) -> Dialect:
         maria = "mariadb" in str(self._connection.get_server_info()).lower()
@@ -171,9 +173,9 @@ class PyMySQLDriver:
         _release(lambda statement: self.execute((statement, ())))
 
     def verify_at_rollback(self) -> None:
-        if self._committed:  # the mark cannot be looked for on a connection that is lost
+        if self._ends.committed:  # the mark cannot be looked for on a connection that is lost
             raise TransactionBroken(ENDED_INSIDE)
-        if not self._rolled_back:
+        if not self._ends.rolled_back:
             self.verify()
 
     def execute(self, statement: Statement) -> Rows:
@@ -196,43 +198,30 @@ class PyMySQLDriver:
         return False
 
     def check_runs(self) -> None:
-        """Without autocommit, the server begins another transaction, which ``verify`` refuses at the end."""
-        commits_alone = self._connection.get_autocommit() and not self._runs
-        if self._rolled_back or commits_alone:
-            raise TransactionBroken(ROLLED_BACK_INSIDE if self._rolled_back else ENDED_INSIDE)
+        self._ends.check_runs()
 
     def watch(self, note: Note) -> None:
-        query, begin = self._connection.query, self._connection.begin
+        query, begin, ends = self._connection.query, self._connection.begin, self._ends
 
         def watched(sql: Any, *others: Any, **options: Any) -> Any:
             text = sql if isinstance(sql, str) else ""
-            if not _unlocks(text):
-                self.check_runs()
+            ends.before(text)
             note.statement(text)
-            ran = self._runs
+            ran = ends.runs
             try:
                 found = query(sql, *others, **options)
             except Exception as error:
-                # The server says no more about it: its status comes with successes only.
-                self._rolled_back = self._rolled_back or read_failure(error) is Failure.CONFLICT
+                ends.failed(error)
                 raise
-            self._note_end(ran, text)
+            ends.succeeded(ran, text)
             return found
 
         def begun() -> None:
-            ran = self._runs
+            ran = ends.runs
             begin()
-            self._note_end(ran, "BEGIN")
+            ends.succeeded(ran, "BEGIN")
 
         self._connection.query, self._connection.begin = watched, begun  # where all cursors execute
-
-    @property
-    def _runs(self) -> bool:
-        return bool(self._connection.server_status & IN_TRANSACTION)
-
-    def _note_end(self, ran: bool, statement: str) -> None:
-        ended = ran and not self._runs and statement.lstrip()[:8].upper() != "ROLLBACK"
-        self._committed = self._committed or ended or proof.commits(Kind.MARIADB, statement)
 
     def unwatch(self) -> None:
         for name in ("query", "begin"):
@@ -240,11 +229,6 @@ class PyMySQLDriver:
 
     def stand_alone(self, wait_ms: int) -> None:
         self._connection.autocommit(True)
-
-
-def _unlocks(statement: str) -> bool:
-    """LOCK TABLES has ended the transaction, and its locks must not stay on the connection."""
-    return statement.lstrip()[:6].upper() == "UNLOCK"
 
 
 def _release(execute: Any) -> None:
@@ -343,10 +327,7 @@ def may_begin(connection: Any) -> bool:
     from psycopg.pq import TransactionStatus
 
     if getattr(connection, "_num_transactions", 0):
-        raise ConfigError(
-            "this connection is inside a block of connection.transaction(), which commits it later. Put the block of "
-            "transactions.on(connection) outside of it; inside, use tx.savepoint()"
-        )
+        raise ConfigError(INSIDE_ANOTHER)
     status = connection.info.transaction_status
     if status in (TransactionStatus.IDLE, TransactionStatus.INTRANS):
         return bool(status is TransactionStatus.IDLE)
@@ -361,10 +342,7 @@ def verify_status(connection: Any) -> None:
 
     status = connection.info.transaction_status
     if status is TransactionStatus.INERROR:
-        raise TransactionBroken(
-            "a statement of this transaction has failed, so PostgreSQL will not commit any of it. Let the error leave "
-            "the block, or put the statement into a savepoint: with tx.savepoint()"
-        )
+        raise TransactionBroken(FAILED_INSIDE)
     if status is TransactionStatus.IDLE:
         raise TransactionBroken(ENDED_INSIDE)
 

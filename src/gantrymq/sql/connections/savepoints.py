@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 
 from gantrymq.errors import TransactionBroken
 from gantrymq.sql.rules import proof
@@ -21,8 +22,15 @@ class WatchedSavepoints:
         self._doubtful = False
 
     @property
-    def level(self) -> tuple[int, ...]:
+    def level(self) -> Sequence[int]:
         return self._savepoints.level
+
+    def executes(self, text: str) -> None:
+        """A statement of our own comes."""
+        self.statement(text)
+
+    async def settled(self) -> None:
+        """All that was executed is known."""
 
     def check(self) -> None:
         """Raises TransactionBroken when it is not known what a rollback has taken away."""
@@ -57,4 +65,27 @@ class WatchedSavepoints:
         if number is None:
             self._doubtful = True
         else:
-            self._drop(lambda level: isinstance(level, tuple) and number in level)
+            self._drop(lambda level: isinstance(level, tuple | list) and number in level)
+
+
+class LaterSavepoints(WatchedSavepoints):
+    """Is told of each statement one turn of the event loop behind it. All that depends on them takes the same queue."""
+
+    def __init__(self, drop: Callable[[Callable[[object], bool]], None]) -> None:
+        super().__init__(drop)
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def level(self) -> Sequence[int]:
+        """Empty at first: its numbers come when the statements before are known."""
+        numbers: list[int] = []
+        self._loop.call_soon(lambda: numbers.extend(self._savepoints.level))
+        return numbers
+
+    def executes(self, text: str) -> None:
+        self._loop.call_soon(lambda: self.statement(text))
+
+    async def settled(self) -> None:
+        done = self._loop.create_future()
+        self._loop.call_soon(done.set_result, None)
+        await done

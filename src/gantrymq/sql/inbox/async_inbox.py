@@ -18,7 +18,6 @@ from gantrymq.runtime.clock import SystemClock
 from gantrymq.sql.inbox.base import InboxBase, Listener, batches
 from gantrymq.sql.inbox.effect import ATTEMPTS, ComeAgain, Effect, InboxSettings
 from gantrymq.sql.inbox.sources import Source
-from gantrymq.sql.rows.dialect import Dialect, Kind
 from gantrymq.sql.rows.tables import InboxStatements, inbox_ddl
 from gantrymq.sql.rules.creation import create
 from gantrymq.sql.rules.failed_commit import may_run_again
@@ -34,9 +33,11 @@ AsyncListening = Callable[[Sequence[MessageView]], Awaitable[Any]]
 class AsyncInbox(InboxBase):
     """What one consumer group has consumed, in one database, on one event loop. See ``Inbox``.
 
-    ``database``: an AsyncEngine, an async_sessionmaker, a coroutine function that returns a new connection of psycopg,
-    or AsyncTransactions. ``Inbox(group, async_engine)`` makes one, too.
+    ``database``: an AsyncEngine, an async_sessionmaker, a function whose result, awaited, is a new
+    connection (psycopg, asyncpg, aiomysql), or AsyncTransactions. ``Inbox(group, async_engine)`` makes one, too.
     """
+
+    on_loop = True
 
     def _checked(self, source: Source) -> Source:
         if not source.is_async:
@@ -161,4 +162,4 @@ class AsyncInboxTransaction(Effect):
         if hasattr(type(local), "session"):
             taken: set[str] = await local.session.run_sync(self._take_on_session)
             return taken
-        return await perform(self._take(Dialect(Kind.POSTGRESQL, "format")), local._driver.execute)
+        return await perform(self._take(local._driver.dialect()), local._driver.execute)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
@@ -23,6 +23,9 @@ Listener = Callable[[Any, Any], Any]
 class InboxBase:
     """See ``Inbox``."""
 
+    on_loop: ClassVar = False
+    """A function that connects returns something to await."""
+
     def __init__(
         self,
         group: str,
@@ -32,7 +35,7 @@ class InboxBase:
         table: str = INBOX,
         keep_rows: float | None = KEPT_S,
     ) -> None:
-        self._source = self._checked(source_of(database))
+        self._source = self._checked(source_of(database, on_loop=self.on_loop))
         check_group(group)
         if key is not None and not callable(key):
             raise ConfigError(f"key must be a function of a message that returns a text, not {key!r}")

@@ -44,7 +44,7 @@ class Inbox(InboxBase):
 
     def __new__(cls, group: str, database: Any, **settings: Any) -> Any:
         """An AsyncInbox for what belongs on an event loop."""
-        if cls is Inbox and source_of(database).is_async:
+        if cls is Inbox and source_of(database, on_loop=False).is_async:
             from gantrymq.sql.inbox.async_inbox import AsyncInbox
 
             return AsyncInbox(group, database, **settings)

@@ -6,7 +6,7 @@
 | Engine, AsyncEngine                     | a new session                                | no                   |
 | sessionmaker, async_sessionmaker        | a new session                                | if it is attached    |
 | a function that returns a connection    | a new connection (psycopg, sqlite3, PyMySQL) | no                   |
-| a coroutine function that returns one   | a new connection (psycopg)                   | no                   |
+| a coroutine function that returns one   | a new connection (psycopg, asyncpg, aiomysql)| no                   |
 """
 
 from __future__ import annotations
@@ -39,14 +39,17 @@ class Source:
     is_async: bool
 
 
-def source_of(given: Any) -> Source:
-    """Raises ConfigError for anything else than the table says."""
+def source_of(given: Any, *, on_loop: bool) -> Source:
+    """``on_loop``: any function that connects is one of the last line. Raises ConfigError for anything else than the
+    table says."""
     if isinstance(given, Transactions | AsyncTransactions):
         database: Any = given._database
         asynchronous = isinstance(given, AsyncTransactions)
         return Source(given.begin, lambda: for_loop(database) if asynchronous else database, asynchronous)
     if type(given).__module__.partition(".")[0] == "sqlalchemy":
         return _of_sqlalchemy(given)
+    if on_loop and callable(given) and not isinstance(given, type):
+        return _of_async_connect(given)
     if inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(getattr(given, "__func__", None)):
         return _of_async_connect(given)
     if callable(given) and not isinstance(given, type):

@@ -22,6 +22,12 @@ ENDED_INSIDE: Final = (
     "rolled back, and no message is delivered. What was executed before a commit is in the database; look at it before "
     "you repeat the block. Leave commit and rollback to the block, and errors, too"
 )
+ENDED_AND_ON: Final = (
+    "the transaction ended inside the block, by a COMMIT or ROLLBACK, or by an error of one, and no message is "
+    "delivered. With asyncpg, each statement that its connection executes since then commits by itself: look at the "
+    "database before you repeat the block. Leave commit and rollback to the block"
+)
+"""Of a driver that begins no other transaction."""
 COMMITTED_INSIDE: Final = (
     "the transaction was committed inside the block: by a commit(), or by a statement that commits (DDL and LOCK "
     "TABLES of MySQL and MariaDB). Then the block failed. What it had executed before the commit is in the database; "
@@ -40,6 +46,10 @@ WENT_ON: Final = (
 BENEATH: Final = (
     "the transaction of this session's connection was to be committed without its session, which has messages that "
     "would not be sent. It is rolled back, and no message is delivered. Call session.commit(), or leave it to the block"
+)
+FAILED_INSIDE: Final = (
+    "a statement of this transaction has failed, so PostgreSQL will not commit any of it. Let the error leave the "
+    "block, or put the statement into a savepoint: with tx.savepoint()"
 )
 UNSEEN_SAVEPOINT: Final = (
     "a savepoint was rolled back that was begun by a cursor of the driver, so it is not known which messages were sent "

@@ -139,6 +139,10 @@ class AsyncEnlistment:
         if left is not None:
             self._halves.abandon(left)
 
+    def __len__(self) -> int:
+        """How many messages wait for its end."""
+        return len(self._levels)
+
     def send(self, message: Message, level: object = None) -> None:
         """Send the half message now, without waiting for it. Raises MessageIllegal, TransactionClaimed, Closed during
         the commit, and ConfigError on another event loop."""
