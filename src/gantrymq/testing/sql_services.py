@@ -116,7 +116,7 @@ class _Checker:
 class SimTransaction(AsyncConnectionTransaction):
     """A local transaction on a simulated connection."""
 
-    driver_of = staticmethod(SimDriver)  # type: ignore[assignment]
+    driver_of = staticmethod(SimDriver)
 
 
 class SimTransactions(AsyncConnectionTransactions):

@@ -144,10 +144,15 @@ class SimConnection:
 class SimDriver:
     """One transaction on one connection; what AsyncPsycopgDriver is for psycopg."""
 
-    def __init__(self, connection: SimConnection) -> None:
-        self._connection = connection
-
     mark = ""
+    tells_later: Final = False
+    sees_all: Final = False
+
+    def __init__(self, connection: SimConnection) -> None:
+        self._connection = self.held = connection
+
+    def dialect(self) -> Dialect:
+        return DIALECT
 
     def watch(self, note: object) -> None:
         """Transactions execute their savepoints by themselves here."""
@@ -157,9 +162,15 @@ class SimDriver:
     async def begin(self) -> None:
         """The server begins it with the first statement."""
 
-    def verify(self) -> None:
+    async def verify(self, proved: bool) -> None:
         if self._connection.failed:
             raise TransactionBroken("a statement of this transaction has failed")
+
+    async def verify_at_rollback(self) -> None:
+        """Nothing commits by itself here."""
+
+    async def run(self, statement: str, parameters: Any) -> Rows:
+        return await self._connection.execute(statement, parameters)
 
     async def execute(self, statement: tuple[str, tuple[Any, ...]]) -> Rows:
         return await self._connection.execute(*statement)
@@ -176,11 +187,14 @@ class SimDriver:
     async def stand_alone(self) -> None:
         self._connection.autocommit = True
 
+    async def close(self) -> None:
+        await self._connection.close()
+
 
 class DatabaseDoor(AsyncConnectionDatabase):
     """A new simulated connection for every call."""
 
-    driver_of = staticmethod(SimDriver)  # type: ignore[assignment]
+    driver_of = staticmethod(SimDriver)
 
     def __init__(self, line: Line) -> None:
         super().__init__(line.connect)
