@@ -169,6 +169,9 @@ class SimDriver:
     async def verify_at_rollback(self) -> None:
         """Nothing commits by itself here."""
 
+    def check_runs(self) -> None:
+        """Nobody ends a transaction here but its block."""
+
     async def run(self, statement: str, parameters: Any) -> Rows:
         return await self._connection.execute(statement, parameters)
 
