@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 
 from gantrymq.cli.plain_start import plain_start
@@ -13,6 +14,11 @@ INTERRUPTED = 130
 
 PURE_COMMANDS = ("simulate", "check-history", "crash-points")
 """Commands that replace parts of the broker while it runs, which only pure Python allows."""
+
+
+_NOT_FOR_ALL = 0o002
+"""Whatever the umask says, nobody else may write the files and directories of our commands: who can write the directory
+of a store can replace the file of its users."""
 
 
 def _print_anything() -> None:
@@ -30,6 +36,7 @@ def main() -> None:
 
         require_pure(f"gantry {sys.argv[1]}")
     _print_anything()
+    os.umask(os.umask(_NOT_FOR_ALL) | _NOT_FOR_ALL)
     start = plain_start(sys.argv[1:])
     if start is None:
         # Not at the top: a server that starts plainly does without it, which saves 0.13 s of 0.41 s and 13 MB of 44 MB.

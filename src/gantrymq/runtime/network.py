@@ -266,6 +266,15 @@ async def _connect_to(loop: asyncio.AbstractEventLoop, family: int, place: tuple
     return sock
 
 
+_LISTEN_ADVICE: Final = {
+    errno.EMFILE: "raise the limit of open files (ulimit -n, LimitNOFILE of a service)",
+    errno.ENFILE: "raise the limit of open files of this machine (fs.file-max)",
+    errno.EACCES: "this user may not listen on that port; take one over 1023",
+    errno.EADDRNOTAVAIL: "this machine does not have the address",
+}
+"""What to do, by the reason; the usual one is a port that is in use."""
+
+
 class TcpNetwork:
     """TCP by the running asyncio loop."""
 
@@ -281,8 +290,9 @@ class TcpNetwork:
             else:
                 server = await loop.create_server(made, host, port, backlog=BACKLOG)
         except OSError as error:
+            advice = _LISTEN_ADVICE.get(error.errno or 0, "is another server running?")
             raise Unreachable(
-                address_of(host, port), f"cannot listen there ({error.strerror or error}); is another server running?"
+                address_of(host, port), f"cannot listen there ({error.strerror or error}); {advice}"
             ) from error
         return _AsyncioListener(server, host)
 

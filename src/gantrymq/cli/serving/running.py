@@ -9,17 +9,23 @@ import logging
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 from gantrymq.errors import GantryError
+from gantrymq.runtime.guesses.open_files import open_files_limit
+from gantrymq.runtime.os_files import DESCRIPTOR_ERRNOS, refusal
 
 STOP_SECONDS: Final = 15.0
 """How long an orderly stop may take; what was acknowledged is safe in any case."""
 
 GC_THRESHOLDS: Final = (20_000, 20, 50)
 """A send makes a few short-lived objects, which need no garbage collection; Python's default collects after 700."""
+
+FEW_FILES: Final = 1_024
+"""With fewer, some hundred clients are too many."""
 
 SUPERVISED: Final = "GANTRY_SUPERVISED"
 """Set for processes that another one supervises: stop when standard input ends."""
@@ -31,8 +37,14 @@ Started = AbstractAsyncContextManager[str]
 def run(name: str, program: Callable[[], Started], log_level: str) -> None:
     """Run until a signal comes. Errors that a person can act on become one sentence and exit status 1."""
     _set_up_logging(log_level)
+    if (most := open_files_limit()) < FEW_FILES:
+        say(
+            f"warning: this process may have {most} files and connections open, and needs one for each client and "
+            "more for its files; raise the limit (ulimit -n, LimitNOFILE of a service)"
+        )
+    work = _until_stopped(name, program())
     try:
-        _run_loop(_until_stopped(name, program()))
+        _run_loop(work)
     except GantryError as error:
         say(f"gantry {name}: {error}")
         raise SystemExit(1) from None
@@ -40,7 +52,10 @@ def run(name: str, program: Callable[[], Started], log_level: str) -> None:
         say(f"gantry {name}: the stop took longer than {STOP_SECONDS:g} s and was cut short; the next start recovers")
         raise SystemExit(1) from None
     except OSError as error:
-        say(f"gantry {name}: {error}")
+        work.close()  # it may not have begun
+        warnings.simplefilter("ignore", RuntimeWarning)  # nor what the loop made of it
+        few = error.errno in DESCRIPTOR_ERRNOS
+        say(f"gantry {name}: {refusal(error, 'to start with', error.filename or 'an event loop') if few else error}")
         raise SystemExit(1) from None
 
 
