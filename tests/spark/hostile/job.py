@@ -33,6 +33,8 @@ TOPIC = "hostile"
 WIDE = "parquet"
 """The table with all columns."""
 VIEW = "events"
+_ALWAYS = "coalesce(7 div n, 0) < 100"
+"""True, or an error."""
 _PLACE = "message.log_offset AS place"
 _DDL = "id string, n int, price decimal(12,2), at timestamp, note string, kind string, code string, ratio double"
 
@@ -71,7 +73,9 @@ def job_of(form: str, where: Path, name_servers: str, database: Place, max_rows:
                 path=f"{where}/directories", sql=f"SELECT kind, {_PLACE} FROM events", partition_by=("kind",)
             ),
             "delta": DeltaTarget(path=f"{where}/delta", sql=f"SELECT {_PLACE}, id, 100 div n AS share FROM events"),
-            "iceberg": IcebergTarget(table="a.b", catalog=catalog, sql=f"SELECT {_PLACE}, id, note FROM events"),
+            "iceberg": IcebergTarget(
+                table="a.b", catalog=catalog, sql=f"SELECT {_PLACE}, id, note FROM events WHERE {_ALWAYS}"
+            ),
             "postgresql": PostgresqlTarget(
                 dsn=database.dsn,
                 table=table,

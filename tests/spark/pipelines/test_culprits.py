@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gantrymq.runtime.disk import OsDisk
+from gantrymq.spark.pipelines import culprits
 from gantrymq.spark.pipelines.job import Body, Events, Job, ParquetTarget
 from gantrymq.spark.pipelines.targets.refusal import RowRefused
 
@@ -91,6 +92,26 @@ def test_a_message_is_in_all_tables_or_in_none(spark: Any, batches: Any, tmp_pat
     assert added["dead_letters"] == 2
     # The batch runs again after a crash: the decision is known, and every target has it already.
     assert batches(job, *EVENTS) == {"t0": 0, "t1": 0, "dead_letters": 0}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 6 div id AS part FROM events WHERE 7 div id > 0",
+        "SELECT part FROM (SELECT 6 div id AS part FROM events)",
+    ],
+)
+def test_many_messages_for_which_a_query_fails(spark: Any, batches: Any, tmp_path: Path, sql: str) -> None:
+    """Spark says which they are, where the error is in a column or a WHERE. In a subquery they are searched for."""
+    job = job_with(tmp_path, "SELECT 'a' AS kind FROM events", sql)
+    asked: list[str] = []
+    evaluated = culprits.evaluated
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(culprits, "evaluated", lambda frame, text: asked.append(text) or evaluated(frame, text))
+        added = batches(job, *({"id": number % 4} for number in range(16)))
+    assert added == {"t0": 12, "t1": 12, "dead_letters": 4}
+    assert all("[DIVIDE_BY_ZERO]" in reason for reason in dead(spark, tmp_path).values())
+    assert len(asked) <= 6 or "WHERE" not in sql
 
 
 def test_messages_that_only_fail_together(spark: Any, batches: Any, tmp_path: Path) -> None:

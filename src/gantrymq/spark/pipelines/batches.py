@@ -138,12 +138,17 @@ class Batches:
 
         projection = Projection(name, self._job.targets[name].sql, refusals)
         try:
-            rows = evaluated(batch.sparkSession, view_of(batch), projection.sql)
+            rows = evaluated(view_of(batch), projection.sql)
         except Failed:
-            return self._columns[name].arrow.empty_table(), _suspects(batch, projection).behind_errors()
+            suspects = _suspects(batch, projection)
+            found = suspects.behind_errors()
+            if found:
+                return self._columns[name].arrow.empty_table(), found
+            # Spark has looked at the condition of a WHERE for messages that are left out here.
+            rows = suspects.rows()
         new = self._new(name, query, number, rows)
-        found = self.targets[name].refusals(query, number, new)
-        return new, _suspects(batch, projection).behind_rows(new, found) if found else {}
+        refused = self.targets[name].refusals(query, number, new)
+        return new, _suspects(batch, projection).behind_rows(new, refused) if refused else {}
 
     def _refuse_without_dead_letters(self, found: Mapping[str, str], missing: Sequence[str]) -> None:
         """Raise RowRefused where these messages would disappear."""

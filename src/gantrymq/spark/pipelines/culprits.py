@@ -2,19 +2,20 @@
 
 A projection is any SQL query, so its rows do not say which message they are from. They do when the query can also
 select the place of the message, and gives the same rows then. If it cannot, the batch is halved again and again, until
-the messages are found that fail alone.
+the messages are found that fail alone. Of a query that fails, Spark can say for most queries which rows have errors.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gantrymq.spark.pipelines.event_stream import place, view_of
-from gantrymq.spark.pipelines.projections import evaluated
+from gantrymq.spark.pipelines.projections import VIEW, evaluated
 from gantrymq.spark.pipelines.spark_errors import Failed, first_lines, unlogged
+from gantrymq.spark.pipelines.trying import FAILS, failing_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,45 +52,75 @@ class Suspects:
     """With the place of their messages."""
     projection: Projection
 
+    def rows(self) -> pa.Table:
+        """The rows of the projection. Raises Failed."""
+        # Without the place, which `SELECT *` would hand to the target.
+        return evaluated(self._frame(self.events.drop_columns([_PLACE])), self.projection.sql)
+
     def behind_rows(self, rows: pa.Table, refusals: Refusals) -> dict[str, str]:
         """The messages behind rows that the target refuses. ``rows``: all rows of the projection."""
         places = self._places(rows)
         if places is None:
-            return self.behind_errors()
+            return self._search(self.events)
         return {places[at]: refusal(self.projection.target, reason) for at, reason in refusals.items()}
 
     def behind_errors(self) -> dict[str, str]:
-        """The messages that fail alone, or in a pair of halves neither of which does."""
+        """The messages for whose rows the query fails."""
         with unlogged():
-            return self._search(self.events, self._failure(self.events))
+            # Spark says at once which they are, if it can. Each is asked for its own error.
+            singly = [self._of(place) for place in self._failing_places()]
+            found = {place: reason for place, one in singly if (reason := self._failure(one)) is not None}
+            return found or self._search(self.events)
+
+    def _of(self, place: str) -> tuple[str, pa.Table]:
+        import pyarrow.compute as pc
+
+        return place, self.events.filter(pc.equal(self.events[_PLACE], place))
 
     def _places(self, rows: pa.Table) -> list[str] | None:
         """The message of each row; None if the query cannot say it."""
         from pyspark.errors import PySparkException
 
-        match = _SELECT.match(self.projection.sql)
-        if match is None:
-            return None
-        sql = f"SELECT {_PLACE} AS {_OF}, {self.projection.sql[match.end() :]}"
+        sql = self._sql_with_place()
         try:
-            found = self._evaluated(self.events, sql)
+            found = None if sql is None else evaluated(self._frame(self.events), sql)
         except (Failed, PySparkException):  # it groups, or has no such column where it selects
+            return None
+        if found is None:
             return None
         same = found.drop_columns([name for name in (_OF, _PLACE) if name in found.column_names])
         if same.column_names != rows.column_names or not _equal(same, rows):
             return None
         return list(found[_OF].to_pylist())
 
-    def _search(self, events: pa.Table, failure: str | None) -> dict[str, str]:
-        """``failure``: why these events fail."""
+    def _failing_places(self) -> list[str]:
+        """The messages for whose rows Spark has errors. None of them if the query cannot say it."""
+
+        sql = self._sql_with_place()
+        if sql is None:
+            return []
+        self._frame(self.events).createOrReplaceTempView(VIEW)
+        try:
+            rows = failing_rows(self.spark.sql(sql))
+            return [] if rows is None else list(rows.where(FAILS).toArrow()[_OF].unique().to_pylist())
+        # As above; or the error is not in a column, but in what the query selects from. Where something else is wrong,
+        # the search meets it again.
+        except Exception:  # noqa: BLE001
+            return []
+
+    def _sql_with_place(self) -> str | None:
+        """The query with the place of the message as its first column; None if it does not begin as such a query."""
+        match = _SELECT.match(self.projection.sql)
+        return f"SELECT {_PLACE} AS {_OF}, {self.projection.sql[match.end() :]}" if match else None
+
+    def _search(self, events: pa.Table) -> dict[str, str]:
+        """The messages that fail alone, or in a pair of halves neither of which does."""
+        failure = self._failure(events)
         if failure is None:
             return {}
         if len(events) > 1:
             middle = len(events) // 2
-            halves = [events.slice(0, middle), events.slice(middle)]
-            found: dict[str, str] = {}
-            for half in halves:
-                found |= self._search(half, self._failure(half))
+            found = self._search(events.slice(0, middle)) | self._search(events.slice(middle))
             if found:
                 return found
         # One event; or several that only fail together, for example in a sum.
@@ -99,16 +130,14 @@ class Suspects:
     def _failure(self, events: pa.Table) -> str | None:
         """Why these events fail; None if they do not."""
         try:
-            # Without the place, which `SELECT *` would hand to the target.
-            rows = self._evaluated(events.drop_columns([_PLACE]), self.projection.sql)
+            rows = replace(self, events=events).rows()
         except Failed as failed:
             return refusal(self.projection.target, f"its query fails: {first_lines(failed.error)}")
         reason = next(iter(self.projection.refusals(rows).values()), None)
         return None if reason is None else refusal(self.projection.target, reason)
 
-    def _evaluated(self, events: pa.Table, sql: str) -> pa.Table:
-        """The rows of a query for some events. Raises Failed where the events are at fault."""
-        return evaluated(self.spark, self.spark.createDataFrame(events), sql)
+    def _frame(self, events: pa.Table) -> DataFrame:
+        return self.spark.createDataFrame(events)
 
 
 def refusal(target: str, text: str) -> str:

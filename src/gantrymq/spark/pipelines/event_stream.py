@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.option_table import BY_NAME, DECLARED, Query
-from gantrymq.spark.pipelines.conditions import not_held, tried
+from gantrymq.spark.pipelines.conditions import holds, not_held
 from gantrymq.spark.pipelines.formats.decoding import EVENT, decoder_of
 from gantrymq.spark.pipelines.formats.decoding import REASON as EVENT_REASON
 from gantrymq.spark.pipelines.formats.kinds import quoted
@@ -133,7 +133,7 @@ def _marked(frame: DataFrame, job: Job) -> DataFrame:
         # The condition speaks of the columns of the event, and the columns of the message must not hide them.
         outer = [f.col(name).alias(f"_message_{name}") for name in frame.columns]
         inner = frame.select(*outer).select("*", f"_message_{EVENT}.*")
-        inner = inner.withColumn(VALID, tried(inner, job.events.valid))
+        inner = inner.withColumn(VALID, holds(inner, job.events.valid))
         frame = inner.select(*(f.col(f"_message_{name}").alias(name) for name in frame.columns), VALID)
         reasons.append(not_held(VALID, job.events.valid))
     return frame.withColumn(REASON, f.coalesce(*reasons))

@@ -76,11 +76,11 @@ def columns_of(spark: SparkSession, job: Job, events: DataFrame) -> dict[str, Co
     return found
 
 
-def evaluated(spark: SparkSession, events: DataFrame, sql: str) -> pa.Table:
+def evaluated(events: DataFrame, sql: str) -> pa.Table:
     """The rows of a query of the view ``events``. Raises Failed where the events are at fault."""
     events.createOrReplaceTempView(VIEW)
     try:
-        return spark.sql(sql).toArrow()
+        return events.sparkSession.sql(sql).toArrow()
     # PySpark has its own errors for some of Java's, and Py4J's for others.
     except Exception as error:
         if is_about_data(error):
