@@ -211,6 +211,25 @@ class SimDisk:
         if self.free_bytes is not None:
             self.free_bytes += size
 
+    @property
+    def capacity(self) -> int | None:
+        """Bytes that files here may take together, those that are there included; None for any amount."""
+        return None if self.free_bytes is None else self.free_bytes + self.taken
+
+    @capacity.setter
+    def capacity(self, size: int | None) -> None:
+        self.free_bytes = None if size is None else max(0, size - self.taken)
+
+    @property
+    def taken(self) -> int:
+        """Bytes that all files take."""
+        return sum(
+            content.space
+            for directory in self._directories.values()
+            for content in directory.entries.values()
+            if content is not None
+        )
+
     def bytes_of(self, path: str) -> tuple[bytearray, bytearray]:
         """A file's bytes as programs see them and as they are on the platters, for who wants to damage them."""
         directory, name = self._parent(path)

@@ -91,9 +91,11 @@ class Caller:
         )  # fmt: skip
 
     def send(
-        self, name: str, topic: str, queue_id: int = 0, size: int = 60, level: int = 0, timer_ms: int = 0
-    ) -> asyncio.Future[Command]:
-        """An ordinary message, with ``level`` a delayed one, with ``timer_ms`` a timer message."""
+        self, name: str, topic: str, queue_id: int = 0, size: int = 60, level: int = 0, timer_ms: int = 0,
+        code: int = OK,
+    ) -> asyncio.Future[Command]:  # fmt: skip
+        """An ordinary message, with ``level`` a delayed one, with ``timer_ms`` a timer message; ``code``: how it must be
+        answered."""
         values = {properties.UNIQ_KEY: name, properties.KEYS: f"k-{name}", properties.TAGS: "TagA"}
         if level:
             values[properties.DELAY] = str(level)
@@ -110,7 +112,7 @@ class Caller:
 
         header = self._header(topic, queue_id, properties.encode(values))
         return self._client.ask(
-            RequestCode.SEND_MESSAGE_V2, header, self._want(OK, stored), body_of(name, size)
+            RequestCode.SEND_MESSAGE_V2, header, self._want(code, stored), body_of(name, size)
         )  # fmt: skip
 
     def send_batch(self, names: list[str], topic: str, queue_id: int = 0, size: int = 60) -> asyncio.Future[Command]:
@@ -129,8 +131,10 @@ class Caller:
             RequestCode.SEND_BATCH_MESSAGE, header, self._want(OK, stored), encode_batch(messages)
         )  # fmt: skip
 
-    def half(self, name: str, topic: str, queue_id: int = 0, size: int = 60) -> asyncio.Future[Command]:
-        """A half message; with a name that is open already, the retry of one."""
+    def half(
+        self, name: str, topic: str, queue_id: int = 0, size: int = 60, code: int = OK
+    ) -> asyncio.Future[Command]:
+        """A half message; with a name that is open already, the retry of one. ``code``: how it must be answered."""
         text = properties.encode({
             properties.UNIQ_KEY: name, properties.KEYS: f"k-{name}", properties.TRANSACTION_PREPARED: "true",
             properties.PRODUCER_GROUP: GROUP,
@@ -144,7 +148,7 @@ class Caller:
 
         header = self._header(topic, queue_id, text, sys_flag=4)
         return self._client.ask(
-            RequestCode.SEND_MESSAGE_V2, header, self._want(OK, stored), body_of(name, size)
+            RequestCode.SEND_MESSAGE_V2, header, self._want(code, stored), body_of(name, size)
         )  # fmt: skip
 
     def end(
@@ -154,7 +158,7 @@ class Caller:
         place = place or self.places[name]
 
         def ended(_answer: Command) -> None:
-            if decision and code == OK:
+            if decision:
                 self._note("ended", name, place, decision)
 
         header = self._end_header(name, decision, place, check)
@@ -207,7 +211,7 @@ class Caller:
                 self._answers.append(answer)
             elif answer.code != code:
                 raise InvariantViolated(f"{code} is expected, and the broker answers {answer.code}: {answer.remark}")
-            if then is not None and answer.code == code:
+            if then is not None and answer.code == OK:
                 then(answer)
 
         return check

@@ -53,6 +53,8 @@ class Cut:
     directories: Mapping[str, KeptDirectory]
     done: str
     """The operation right before, in words."""
+    capacity: int | None
+    """Of the disk, as ``SimDisk`` says it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +73,8 @@ class Image:
     directories: Mapping[str, Mapping[str, Blob | None]]
     key: tuple[object, ...]
     """Equal for equal disks."""
+    capacity: int | None
+    """Of the disk, as ``SimDisk`` says it."""
 
 
 @dataclass(slots=True)
@@ -109,6 +113,7 @@ class JournalDisk(SimDisk):
                 path: _directory({name: None if blob is None else _content(blob) for name, blob in entries.items()})
                 for path, entries in image.directories.items()
             }
+            self.capacity = image.capacity
         if killed is not None:
             self._go_on(killed)
 
@@ -132,6 +137,7 @@ class JournalDisk(SimDisk):
             self._remember(directory, directory.unsynced, [made - killed.number for made, _ in kept.versions[1:]])
         self._directories = {}
         self._reach("/")
+        self.capacity = killed.capacity
 
     def _remember(self, thing: Content | _Directory, unsynced: Sequence[object], operations: list[int]) -> None:
         self._known[id(thing)] = (thing, _Known(unsynced, operations))
@@ -162,7 +168,7 @@ class JournalDisk(SimDisk):
                 for name, content in entries.items():
                     if content is not None:
                         files[self._number(content)] = self._keep_file(os.path.join(path, name), content)
-        return Cut(self._made, files, directories, self._done)
+        return Cut(self._made, files, directories, self._done, self.capacity)
 
     def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
         work = [self._begin_sync(file) if isinstance(file, SimFile) else file.sync for file in files]

@@ -163,9 +163,9 @@ class Space:
     def image(self, choice: Choice) -> Image:
         """The disk by a choice."""
         directories: dict[str, dict[str, Blob | None]] = {}
-        key: list[object] = []
+        key: list[object] = [self.cut.capacity]
         self._walk("/", choice, directories, key)
-        return Image(directories, tuple(key))
+        return Image(directories, tuple(key), self.cut.capacity)
 
     def _walk(
         self, path: str, choice: Choice, directories: dict[str, dict[str, Blob | None]], key: list[object]

@@ -22,6 +22,7 @@ TOPIC, OTHER = "Orders", "Notices"
 LOG = "/store/commitlog"
 RETENTION_S = 11.0
 _CONFLICT: Final = ResponseCode.ILLEGAL_OPERATION
+_FULL: Final = ResponseCode.SERVICE_NOT_AVAILABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,19 +253,32 @@ class ScenarioRun:
         await asyncio.sleep(6)
 
     async def retention(self) -> None:
-        """The disk gets full: an open half keeps its file; when it is ended the file goes."""
-        call, disk = self.caller, self.disk
-        self.copy_log()
-        start = self.station.broker.store.min_log_offset
+        """The disk gets full to 80 %: an open half keeps its file."""
+        disk, start = self.disk, self.station.broker.store.min_log_offset
         disk.used_bytes = disk.total_bytes * 8 // 10
         await asyncio.sleep(RETENTION_S)
         if self.station.broker.store.min_log_offset != start:
             raise InvariantViolated("retention passed an open half message")
-        await _all(call.end("keeper", COMMIT))
-        await asyncio.sleep(RETENTION_S)
         disk.used_bytes = 0
-        if self.station.broker.store.min_log_offset == start:
-            raise InvariantViolated("retention removes nothing in this workload")
+
+    async def full_disk(self) -> None:
+        """Another program takes the rest of it: messages are refused, what is open is decided from the reserve, then
+        old files go, and messages are taken again."""
+        call, disk, store = self.caller, self.disk, self.station.broker.store
+        await _all(*(call.half(f"full-{number}", TOPIC) for number in range(2)))
+        self.copy_log()
+        start = store.min_log_offset
+        disk.free_bytes = 0
+        store.room.look()
+        await _all(call.send("refused", TOPIC, code=_FULL), call.half("refused-half", TOPIC, code=_FULL))
+        await call.commit_offset(TOPIC, 0, 5)
+        await _all(call.end("full-0", COMMIT), call.end("full-1", ROLLBACK), call.end("keeper", COMMIT))
+        await asyncio.sleep(RETENTION_S)
+        if store.min_log_offset == start:
+            raise InvariantViolated("retention removes nothing from a full disk")
+        await _all(call.send("sent-again", TOPIC), call.half("half-again", TOPIC))
+        await _all(call.end("half-again", COMMIT))
+        disk.free_bytes = None
 
     async def next_life(self) -> None:
         """After an orderly stop and a start: what was open is ended."""
@@ -290,12 +304,12 @@ CHAPTERS: Final[dict[str, Callable[[ScenarioRun], Awaitable[None]]]] = {
     name: getattr(ScenarioRun, name)
     for name in (
         "topics", "plain", "batch", "delayed", "waiting", "ends", "joined", "early", "many", "late", "keeper",
-        "left_open", "checked", "parked", "offsets", "roll", "more", "retention", "next_life",
+        "left_open", "checked", "parked", "offsets", "roll", "more", "retention", "full_disk", "next_life",
     )
 }  # fmt: skip
 
 _BEGINNING: Final = "topics keeper plain batch delayed waiting ends joined early many late"
-WHOLE: Final = (f"{_BEGINNING} checked parked offsets roll left_open more retention", "next_life")
+WHOLE: Final = (f"{_BEGINNING} checked parked offsets roll left_open more retention full_disk", "next_life")
 """The chapters of each life of the broker."""
 SHORT: Final = ("topics plain ends many left_open more", "next_life")
 

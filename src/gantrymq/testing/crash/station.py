@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 ADDRESS = "10.0.0.2"
 EPOCH_MS = 1_800_000_000_000
+RESERVE_BYTES = 16 * 1024
+"""Kept for a full disk: two files of the log."""
 CHECKS = 2
 """Checks before a half message is parked."""
 
@@ -36,7 +38,7 @@ def settings(flush: str) -> BrokerConfig:
         mapped_file_size_commit_log=8192, mapped_file_size_consume_queue=520, max_index_num=48, max_hash_slot_num=16,
         transaction_time_out=4000, transaction_check_interval=2000, transaction_check_max=CHECKS,
         message_delay_level="1s 5s", revive_queue_num=1, delete_when="", mapped_file_size_timer_log=1040,
-        disk_space_warning_level_ratio=100, auto_create_topic_enable=False,
+        disk_space_warning_level_ratio=100, disk_space_reserve=RESERVE_BYTES, auto_create_topic_enable=False,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.store.message_store import MessageStore
+from gantrymq.store.room import TIGHT_LOOK_SECONDS
 from gantrymq.testing.crash.client import OK, READERS, Caller, Note, name_in
 from gantrymq.testing.crash.ledger import COMMIT, PARK, ROLLBACK, HalfPlace, Place
 from gantrymq.testing.crash.scenario import LOG, OTHER, TOPIC, Played
@@ -52,6 +53,8 @@ class HalfView:
     """What the broker knows it as, without a look at its records."""
     answers: str = ""
     """What it is by the answers to ends that come again; "" when it was not asked."""
+    ended_on_a_full_disk: bool = False
+    """Open at the start, and ended before there was room for anything else."""
 
     @property
     def state(self) -> str:
@@ -233,12 +236,15 @@ class _Prober:
 
     def __init__(self, station: Station, view: View, note: Note) -> None:
         self._store = station.broker.store
+        self._disk = station.disk
         self._view = view
         self._answers: list[Command] = []
         self._caller = Caller(station, note, {}, answers=self._answers)
 
     async def ask(self) -> None:
         await self._caller.heartbeat()
+        if self._disk.free_bytes is not None:
+            await self._leave_a_full_disk()
         for half in [half for half in self._view.halves.values() if not half.in_table][-ASKED:]:
             codes = [await self._end(half, decision) for decision in (COMMIT, ROLLBACK)]
             half.answers = _BY_ANSWERS.get((codes[0], codes[1]), f"neither ({codes[0]}, {codes[1]})")
@@ -246,6 +252,17 @@ class _Prober:
             return
         await self._plain()
         await self._transactions()
+
+    async def _leave_a_full_disk(self) -> None:
+        """Everything that is open can be ended, also now; then somebody makes room, and the broker takes messages
+        again by itself."""
+        for number, half in enumerate(half for half in self._view.halves.values() if half.in_table):
+            code = await self._end(half, ROLLBACK if number % 2 else COMMIT)
+            if code != OK:
+                self._complain(f"on a full disk {half.name} cannot be ended: {self._answers[-1].remark}")
+            half.ended_on_a_full_disk = True
+        self._disk.free_bytes = None
+        await asyncio.sleep(TIGHT_LOOK_SECONDS)
 
     async def _end(self, half: HalfView, decision: str) -> int:
         await self._caller.end(half.name, decision, place=half.place)
@@ -268,7 +285,8 @@ class _Prober:
             self._complain(f"a half message is refused: {self._answers[-1].remark}")
             return
         fresh = HalfView(name, self._caller.places[name])
-        for half in [fresh, *[half for half in self._view.halves.values() if half.in_table][-ASKED:]]:
+        left = [half for half in self._view.halves.values() if half.in_table and not half.ended_on_a_full_disk]
+        for half in [fresh, *left[-ASKED:]]:
             before = self._store.queue_range(TOPIC, 0)[1] + self._store.queue_range(TOPIC, 1)[1]
             codes = [await self._end(half, decision) for decision in (COMMIT, ROLLBACK, COMMIT)]
             after = self._store.queue_range(TOPIC, 0)[1] + self._store.queue_range(TOPIC, 1)[1]
