@@ -26,6 +26,7 @@ from gantrymq.testing.faults import FAULTS
 from gantrymq.testing.history import encode
 from gantrymq.testing.shrink import shrink
 from gantrymq.testing.simulation import Plan, Result
+from gantrymq.testing.waits import run as waits
 
 HASH_SEED = "PYTHONHASHSEED"
 """The order of sets of strings is part of a run: with the same value a seed gives the same run everywhere."""
@@ -57,9 +58,10 @@ class RunKind:
 TRANSACTIONS = RunKind(simulation.run, simulation.DEFAULT, tuple(FAULTS))
 GROUPS = RunKind(groups.run, groups.DEFAULT, groups.GROUP_FAULTS, ("--groups",))
 SQL = RunKind(sql_simulation.run, sql_simulation.DEFAULT, sql_simulation.SQL_FAULTS, ("--sql",))
+WAITS = RunKind(waits.run, waits.DEFAULT, waits.FAULTS, ("--waits",))
 _AMOUNTS = [
-    "default {}, of --groups {}, of --sql {}".format(
-        *(getattr(kind.default, name) for kind in (TRANSACTIONS, GROUPS, SQL))
+    "default {}, of --groups {}, of --sql {}, of --waits {}".format(
+        *(getattr(kind.default, name) for kind in (TRANSACTIONS, GROUPS, SQL, WAITS))
     )
     for name in ("orders", "fault_count")
 ]
@@ -75,6 +77,9 @@ def simulate(
     of_sql: Annotated[
         bool,
         typer.Option("--sql", help="Run gantrymq.sql: local transactions with messages, and databases that crash."),
+    ] = False,
+    of_waits: Annotated[
+        bool, typer.Option("--waits", help="Run everything that waits in a broker, and clocks that step.")
     ] = False,
     orders: Annotated[
         int | None, typer.Option(min=1, help=f"Transactions and ordinary messages ({_AMOUNTS[0]}).")
@@ -95,9 +100,10 @@ def simulate(
         os.execv(sys.executable, [sys.executable, "-m", "gantrymq.cli.main", *sys.argv[1:]])
     for number in _HEARD:
         signal.signal(number, _note)
-    if of_groups and of_sql:
-        raise typer.BadParameter("give either --groups or --sql")
-    run_kind = GROUPS if of_groups else SQL if of_sql else TRANSACTIONS
+    asked = [kind for kind, wanted in ((GROUPS, of_groups), (SQL, of_sql), (WAITS, of_waits)) if wanted]
+    if len(asked) > 1:
+        raise typer.BadParameter("give only one of --groups, --sql and --waits")
+    run_kind = asked[0] if asked else TRANSACTIONS
     plan = run_kind.plan(orders, _kinds(faults, run_kind), fault_count)
     console = Console(stderr=True)
     clock = SystemClock()

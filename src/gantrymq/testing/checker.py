@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from gantrymq.testing.group_rules import check_groups
 from gantrymq.testing.history import Event
 from gantrymq.testing.violation import Violation as Violation
+from gantrymq.testing.wait_rules import check_waits
 
 COMMIT, ROLLBACK, UNKNOWN = "COMMIT", "ROLLBACK", "UNKNOWN"
 COMMITTED, ROLLED_BACK = "committed", "rolled back"
@@ -228,7 +229,7 @@ def check(events: Iterable[Event]) -> list[Violation]:
     events = list(events)
     quiet = any(event["event"] == "quiet" for event in events)
     steady = not any(event["event"] == "fault" and event.get("what") in CLOCK_FAULTS for event in events)
-    return check_groups(events) + [
+    return [*check_groups(events), *check_waits(events)] + [
         Violation(rule.name, facts.name, rule.text, tuple(facts.events))
         for facts in by_transaction(events).values()
         for rule in RULES

@@ -33,6 +33,7 @@ asked early, and must not answer when another one has vouched for it."""
 SMALL_FILES: dict[str, Any] = {
     "mapped_file_size_commit_log": 16384, "mapped_file_size_consume_queue": 2000, "max_index_num": 200,
     "max_hash_slot_num": 50, "disk_space_warning_level_ratio": 100, "disk_space_reserve": 1 << 16,
+    "mapped_file_size_timer_log": 1040,
 }  # fmt: skip
 """So that a short run meets the ends of files, too."""
 START_GRACE_MS: Final = 2_000

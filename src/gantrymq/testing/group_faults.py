@@ -9,7 +9,7 @@ from typing import Final
 
 from gantrymq.testing.cluster import NAME_SERVER, Cluster
 from gantrymq.testing.group_members import GROUPS, TOPIC, Habits, Member
-from gantrymq.testing.waiting import wait
+from gantrymq.testing.waiting import STEPS_MS, wait
 
 QUEUES: Final = 3
 """Of the topic, on each broker."""
@@ -129,6 +129,13 @@ async def _break_connections(crowd: Crowd, rng: random.Random) -> None:
         crowd.cluster.network.break_connections(member.process.address)
 
 
+async def _clock_step(crowd: Crowd, rng: random.Random) -> None:
+    """The wall clock of a member's machine is set; none of its waits follows it."""
+    if (member := crowd.any(rng)) is not None:
+        crowd.cluster.injected["member's clock stepped"] += 1
+        member.process.clock.skew_ms += rng.choice(STEPS_MS)
+
+
 def _habit(name: str, likely: float) -> Callable[[Crowd, random.Random], Awaitable[None]]:
     async def fault(crowd: Crowd, rng: random.Random) -> None:
         setattr(crowd.habits, name, likely)
@@ -148,6 +155,7 @@ MEMBER_FAULTS: Final[dict[str, Callable[[Crowd, random.Random], Awaitable[None]]
     "cut off": _cut_off,
     "break connections": _break_connections,
     "reset": _reset,
+    "clock step": _clock_step,
     "exceptions": _habit("raises", 0.3),
     "cancelled calls": _habit("cancels", 0.4),
     "slow messages": _habit("dawdles", 0.1),

@@ -26,6 +26,11 @@ One JSON object a line, with ``at`` (milliseconds since the start) and ``event``
 ``received``   ``message``, ``group``, ``member``: a member was handed it (optional)
 ``processed``  ``message``, ``group``, ``member``, ``broker``, ``topic``, ``queue``, ``offset``: its program has
                done with it; the place is the one it was handed out from
+``waits``      ``wait``, ``kind``, ``ms``, ``host``: something waits so long in a process of that host; it may be late
+               by ``slack_ms``; ``exact``: it may not be early; ``kept``: a stop of the process does not end it
+``over``       ``wait``: it is over
+``clock``      ``host``, ``skew_ms``: its wall clock was set, and is wrong by so much now
+``stopped``    ``host``: its process ends; ``started``: it serves
 ``fault``      ``what``: something was broken on purpose
 ``quiet``      everything works again, and all that was going to happen has happened
 =============  =========================================================================================

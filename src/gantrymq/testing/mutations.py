@@ -24,6 +24,7 @@ from gantrymq.client.consuming.lite_queues import LiteQueues
 from gantrymq.client.consuming.orderly_consumption import OrderlyConsumption
 from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.sending.delivery import Delivery
+from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.dispatch import Dispatch
 from gantrymq.store.log import records
 from gantrymq.store.log.flush import Flusher
@@ -31,8 +32,10 @@ from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.recovery.recovery import Recovery
 from gantrymq.testing import groups
 from gantrymq.testing.mutation import Mutation, Patch
+from gantrymq.testing.node import NodeClock
 from gantrymq.testing.simulation import Result
 from gantrymq.testing.sql_mutations import SQL_MUTATIONS
+from gantrymq.testing.waits import run as waits
 from gantrymq.transactions import rebuild
 from gantrymq.transactions.records.half import parse_op
 from gantrymq.transactions.rules.resolve import EndAction
@@ -166,6 +169,22 @@ def _line_up_again(patch: Patch) -> None:
     patch(OrderlyConsumption, "_suspend", behind)
 
 
+def _wait_by_the_wall_clock(patch: Patch) -> None:
+    """Without ``runtime.steady``: what waits is compared with the wall clock again and again."""
+    patch(SteadyTime, "now_ms", lambda self: self._clock.wall_ms())
+    patch(SteadyTime, "ends_ms", lambda self, place, stored_ms, wait_ms: stored_ms)
+
+
+def _believe_any_stored_time(patch: Patch) -> None:
+    """A start knows no longest time for a wait that began before."""
+    patch(SteadyTime, "ends_ms", lambda self, place, stored_ms, wait_ms: stored_ms)
+
+
+def _monotonic_is_wall(patch: Patch) -> None:
+    """Locks, held requests and immunity are counted by the wall clock, too."""
+    patch(NodeClock, "monotonic", lambda self: self.wall_ms() / 1000)
+
+
 MUTATIONS = (
     Mutation("acknowledged before it is durable", lambda p: p(LogSafety, "tell", _acknowledge_at_once), 50),
     Mutation("the sync is skipped", lambda p: p(Flusher, "start", _sync_nothing), 50),
@@ -194,6 +213,9 @@ MUTATIONS = (
     Mutation("a cancelled close is not finished", _close_once, 100, groups.run),
     Mutation("what a listener refuses counts as consumed", _consume_what_failed, 10, groups.run),
     Mutation("in order, what failed goes behind the rest", _line_up_again, 10, groups.run),
+    Mutation("waits follow the wall clock", _wait_by_the_wall_clock, 10, waits.run),
+    Mutation("a wait has no longest time at a start", _believe_any_stored_time, 10, waits.run),
+    Mutation("the monotonic clock steps, too", _monotonic_is_wall, 10, waits.run),
     *SQL_MUTATIONS,
 )  # fmt: skip
 

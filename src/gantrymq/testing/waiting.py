@@ -1,10 +1,15 @@
-"""Pauses in a simulated run."""
+"""Pauses in a simulated run, and clocks that are set."""
 
 from __future__ import annotations
 
 import random
+from typing import Final
 
 from gantrymq.testing.cluster import BrokerHost, Cluster
+
+DAY_MS: Final = 86_400_000
+STEPS_MS: Final = (-2 * DAY_MS, -3_600_000, -20_000, -900, 900, 20_000, 3_600_000, 2 * DAY_MS)
+"""By how much a wall clock is set."""
 
 
 async def wait(cluster: Cluster, seconds: float) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from gantrymq.broker.delivery.delivered import Delivered
+from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.message import properties
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.testing.disk import SimDisk
@@ -128,6 +129,41 @@ def test_a_copy_is_found_again_whatever_the_files_of_the_cursors_say() -> None:
         entry = again.entry("SCHEDULE_TOPIC_XXXX", 2, 0)
         assert entry is not None and set(found.copies) == {entry.log_offset}
         await again.close()
+
+    run(work())
+
+
+class NotedTimer(Timer):
+    """The same with the file in which a broker notes the time of its timer."""
+
+    def __init__(self, disk: SimDisk, clock: SimClock) -> None:
+        self.disk, self.clock, self.rules = disk, clock, test_timer.RULES
+        config = test_timer.StoreConfig("/store", mapped_file_size_commit_log=1 << 18)
+        self.store = test_timer.MessageStore.open(config, disk, clock, test_timer.HOST)
+        disk.make_dirs("/store/config")
+        time = SteadyTime(clock, lambda: self.store.appended)
+        delivered = Delivered.open(self.store, disk, time)
+        self.timer = TimedDelivery(self.store, clock, disk, self.rules, test_timer.FILE_BYTES, time, delivered)
+        delivered.begin()
+        self.timer.start()
+
+
+def test_a_timer_that_noted_its_time_long_ago_does_not_go_back_to_it() -> None:
+    """A message that was stored twenty seconds behind the note used to wait for them, too, when the clock was set
+    back before the broker was started again."""
+
+    async def work() -> None:
+        disk, clock = SimDisk(), SimClock()
+        b = NotedTimer(disk, clock)
+        await b.clock.advance(20)
+        await b.send_one(b"one")
+        after = SimClock(clock.wall_ms() - 3_600_000)
+        b = NotedTimer(disk.process_dies(), after)
+        await after.advance(8)
+        assert b.delivered() == []
+        await after.advance(4.1)
+        assert b.delivered() == [b"one"]
+        await b.close()
 
     run(work())
 

@@ -399,3 +399,31 @@ def test_checks_without_an_answer_are_counted(lab: Lab) -> None:
     answer_unknown(lab, session, half)
     lab.clock.advance(30)
     assert (lab.coordinator.counts.checks_sent, lab.coordinator.counts.checks_unanswered) == (4, 2)
+
+
+@pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
+def test_a_clock_that_is_set_while_a_half_is_on_its_way_to_the_disk_leaves_it_its_immunity(
+    lab: Lab, step_ms: int
+) -> None:
+    """Its store time is from before the step; a step forward used to end its immunity at once."""
+    session = lab.online()
+    lab.disk.hold()
+    lab.half()
+    lab.clock.wall += step_ms
+    lab.disk.release()
+    lab.clock.advance(5.999)
+    assert session.checks() == []
+    lab.clock.advance(0.001)
+    assert len(session.checks()) == 1
+
+
+@pytest.mark.parametrize("step_ms", [-30 * 86_400_000, 30 * 86_400_000])
+def test_the_age_limit_follows_no_clock_that_is_set(tmp_path: Path, step_ms: int) -> None:
+    lab = Lab(tmp_path / "store", timeout_ms=6_000, check_interval_ms=30_000, check_max=10_000, reserved_hours=1)
+    lab.half()
+    lab.clock.advance(10)
+    lab.clock.wall += step_ms
+    lab.clock.advance(3_580)
+    assert parked(lab) == []
+    lab.clock.advance(120)
+    assert parked(lab) == [b"paid"]

@@ -13,6 +13,7 @@ import pytest
 from gantrymq.broker.transactions import coordinator as transaction_coordinator
 from gantrymq.broker.transactions import endings as transaction_endings
 from gantrymq.message.system_topics import OP
+from gantrymq.store import room
 from gantrymq.store.files.segment import Segment
 from gantrymq.store.housekeeping import Housekeeping
 from gantrymq.store.log import records
@@ -21,6 +22,7 @@ from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.lookup import Lookup
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.recovery import recovery
+from gantrymq.store.room import Level, Reason
 from gantrymq.store.values import NewRecord, Placement
 from gantrymq.testing.crash.ledger import COMMIT, PARK, ROLLBACK, expected_at
 from gantrymq.testing.crash.outcomes import IN_ORDER, ONE_MISSING, TORN, Effort
@@ -81,6 +83,36 @@ def test_what_waits_is_delivered_once_behind_every_crash(flush: str) -> None:
         found.add(enumeration.cut(number))
     assert [(str(failure.point), *map(str, failure.breaches)) for failure in found.failures] == []
     assert found.points > 30
+
+
+FULL = replace(PLAINS, chapters=("topics keeper roll full_disk",))
+
+
+def on_a_full_disk(enumeration: Enumeration, every: int) -> Figures:
+    """One of so many crashes while the disk is full, in few states each."""
+    found = Figures()
+    for number in [cut.number for cut in enumeration.played.cuts if cut.capacity is not None][::every]:
+        found.add(enumeration.cut(number))
+    return found
+
+
+@pytest.mark.slow
+def test_behind_a_crash_on_a_full_disk_everything_open_is_decided_and_messages_are_taken_again() -> None:
+    """All of them with ``gantry crash-points``."""
+    found = on_a_full_disk(Enumeration(FULL), 9)
+    assert [(str(failure.point), *map(str, failure.breaches)) for failure in found.failures] == []
+    assert found.points > 20
+
+
+@pytest.mark.slow
+@pytest.mark.pure("the broker is broken while it runs")
+def test_a_start_that_decides_nothing_on_a_full_disk_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    enumeration = Enumeration(FULL)
+    assert enumeration.played.errors == []
+    monkeypatch.setattr(room, "level_of", lambda facts, limit: (Level.NO_DECISIONS, Reason.RESERVE))
+    found = on_a_full_disk(enumeration, 18)
+    said = {breach.text for failure in found.failures for breach in failure.breaches}
+    assert any("on a full disk keeper cannot be ended" in text for text in said), said
 
 
 def nothing_is_found_again(patch: pytest.MonkeyPatch) -> None:

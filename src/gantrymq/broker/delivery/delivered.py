@@ -86,7 +86,7 @@ class Delivered:
     def open(cls, store: MessageStore, disk: Disk, time: SteadyTime) -> Delivered:
         """Read the file and the log behind it."""
         path = store.path(FILE_NAME)
-        found = cls(store, time, LazyFile(disk, path))
+        found = cls(store, time, LazyFile(disk, path, lasting=True))
         try:
             found.noted = _noted(read_json(disk, path) or {})
         except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -116,6 +116,14 @@ class Delivered:
         if self.store.flushed - self._saved[0] >= GROWN_BYTES or self.time.steps != self._saved[1]:
             self.file.dirty = True
         self.file.write_later(self.content)
+
+    def note(self) -> None:
+        """Something changed that a start has to know soon: it is written now, and the loop does not wait for it."""
+        self.changed()
+        try:
+            self.save_later()
+        except (StoreError, OSError) as error:
+            log.error("what was delivered cannot be noted at the moment: %s", error)
 
     def save(self) -> None:
         """Write now, durably; raises StoreError."""

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gantrymq.broker.delivery.delivered import NOWHERE, Delivered, Delivering
+from gantrymq.broker.delivery.timer_recovery import behind_last_unit, known_units, last_with_copies, time_at_start
 from gantrymq.broker.delivery.timer_rules import Name, TimerRules, delivery, name_of, withdrawn_by
 from gantrymq.errors import StoreError
 from gantrymq.message import properties
@@ -33,7 +34,6 @@ from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
-from gantrymq.store.recovery.cases import Case
 from gantrymq.store.room import Use
 from gantrymq.store.timer_log import DELETE, ROLL, TimerCheck, TimerCheckFile, TimerLog, Unit
 from gantrymq.store.values import NewRecord
@@ -47,6 +47,8 @@ RETRY_SECONDS: Final = 1.0
 """Pause after the store refused a write."""
 SYNC_SECONDS: Final = 1.0
 """Between two syncs of the timer log (timerFlushIntervalMs)."""
+NOTED_MS: Final = 1_000
+"""A message that comes so long behind the last note of the time of the timer makes a new one."""
 MAX_TIMER_SECONDS: Final = 60.0
 """A timer never sleeps longer: the time in which the machine slept counts, and timers of the loop do not count it."""
 CHECK_FILE: Final = "config/timercheck"
@@ -90,6 +92,8 @@ class TimedDelivery:
         self._noted = None if delivered is None else delivered.noted
         self._copies: dict[int, int] = {} if delivered is None else delivered.copies
         """What had its copy at the start, by log offset; empty as soon as the slots of before the start are done."""
+        self._noted_at = (0, 0)
+        """The time of the timer in the file, and how often the clock had stepped."""
         self._uncounted: deque[_Slot] = deque()
         """Slots that are done, and whose copies may not be on the disk."""
         self._disk = disk
@@ -115,7 +119,7 @@ class TimedDelivery:
         """Likewise, how many were delivered."""
         self._recover()
         self._heap = sorted(self._log.slots)
-        self._copies_until_ms = self._last_with_copies()
+        self._copies_until_ms = last_with_copies(self._log, self._copies, self.now_ms())
         if delivered is not None:
             delivered.parts.append(Delivering(self.settle, self.held_from, self._write_fields))
 
@@ -129,10 +133,12 @@ class TimedDelivery:
             before.read_ms = max(before.read_ms, noted.timer_read_ms)
         if before.read_ms == 0 and first == end:
             before.read_ms = self._rules.floor(self.now_ms())
-        self._log.recover(before.read_ms, self._known_units())
-        self._next = max(self._behind_last_unit(), first)
+        self._log.recover(before.read_ms, known_units(self._store))
+        self._next = max(behind_last_unit(self._store, self._log.last), first)
         """Queue offset of the first message that is not in the timer log."""
-        self._go_on(before.read_ms, waiting=bool(self._log.slots) or self._next < end)
+        wall_ms = self._time.now_ms()
+        known = noted if self._log.slots or self._next < end else None
+        self._ahead_ms = time_at_start(wall_ms, before.read_ms, known, self._log.last) - wall_ms
         self._read_ms = before.read_ms
         """First slot that is still to be delivered."""
         self._done_before = TimerCheck(before.read_ms, min(before.queue_offset, end))
@@ -143,52 +149,6 @@ class TimedDelivery:
             # What Apache's broker has there would not fit any more. First the check file, by which it makes a new one.
             self._file.file.sync()
             self._disk.remove(wheel)
-
-    def _go_on(self, read_ms: int, *, waiting: bool) -> None:
-        """Begin to count the time of the timer. While messages wait in slots of the time that it had, it goes on from
-        there, by so much as the wall clock says has passed; it begins anew with the wall clock when none waits."""
-        wall_ms, noted = self._time.now_ms(), self._noted
-        now_ms = max(wall_ms, read_ms)
-        if noted is not None and waiting:
-            now_ms = max(wall_ms + noted.timer_ahead_ms, noted.timer_ms, read_ms)
-        self._ahead_ms = now_ms - wall_ms
-
-    def _last_with_copies(self) -> int:
-        """The last slot of which something had its copy at the start."""
-        last = self.now_ms()
-        for time_ms in sorted(self._log.slots) if self._copies else ():
-            if any(unit.log_offset in self._copies for unit in self._log.units(time_ms)):
-                last = max(last, time_ms)
-            elif time_ms > last:
-                break
-        return last
-
-    def _known_units(self) -> Callable[[Unit], bool]:
-        """A test for units whose message is in the log, asked in their order."""
-        store = self._store
-        clean = store.recovered.case is Case.CLEAN
-        offset, end = store.queue_range(TIMER, 0)
-
-        def known(unit: Unit) -> bool:
-            nonlocal offset
-            if unit.log_offset < store.min_log_offset:
-                return True
-            if clean:
-                return unit.log_offset + unit.size <= store.max_log_offset
-            # After a crash a unit may be torn, or name a place that now holds something else.
-            while offset < end:
-                entry = store.entry(TIMER, 0, offset)
-                if entry is not None and entry.log_offset >= unit.log_offset:
-                    return (entry.log_offset, entry.size) == (unit.log_offset, unit.size)
-                offset += 1
-            return False
-
-        return known
-
-    def _behind_last_unit(self) -> int:
-        last = self._log.last
-        message = self._store.read(last.log_offset) if last is not None else None
-        return message.queue_offset + 1 if message is not None and message.topic == TIMER else 0
 
     def start(self) -> None:
         """Deliver all messages that are due, and continue to do so."""
@@ -290,6 +250,10 @@ class TimedDelivery:
             self._clock.call_later(RETRY_SECONDS, self._enqueue_soon)
             return
         self._next = found.next_offset
+        noted_ms, steps = self._noted_at
+        if self._delivered_file is not None and (self.now_ms() - noted_ms >= NOTED_MS or steps != self._time.steps):
+            # A machine that loses its power may come back with any time. The last note is where the timer goes on.
+            self._delivered_file.note()
         for slot in new:
             heapq.heappush(self._heap, slot)
         if new or self._needed is not None:
@@ -449,6 +413,7 @@ class TimedDelivery:
         fields["timer"] = {
             "read": self.check.read_ms, "time": now_ms, "ahead": now_ms - self._time.wall_ms()
         }  # fmt: skip
+        self._noted_at = (now_ms, self._time.steps)
 
     def _note(self, read_ms: int, queue_offset: int) -> None:
         """Write down how far everything is; durable within a second. Raises DiskFull."""

@@ -6,6 +6,7 @@ Source: ConfigManager, fastjson's pretty form; docs/store.md#configuration-files
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -55,9 +56,12 @@ class LazyFile:
     The old content stays until the new one is safe. One write is under way at a time.
     """
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, path: str, *, lasting: bool = False) -> None:
+        """``lasting``: the name of the new content is made durable, too. Else a power cut may bring back the content of
+        some seconds ago."""
         self._disk = disk
         self._path = path
+        self._lasting = lasting
         self._writing: File | None = None
         self.dirty = False
         """Set by the owner when there is something to write; cleared by writing."""
@@ -94,11 +98,23 @@ class LazyFile:
         if error is None:
             try:
                 self._disk.rename(file.path, self._path)
+                if self._lasting:
+                    self._keep_name()
             except (StoreError, OSError) as failure:
                 error = failure
         if error is not None:
             self.dirty = True
             log.error("%s could not be written: %s", self._path, error)
+
+    def _keep_name(self) -> None:
+        directory = self._disk.open_dir(os.path.dirname(self._path))
+
+        def synced(error: BaseException | None) -> None:
+            directory.close()
+            if error is not None:
+                log.error("the name of %s could not be made durable: %s", self._path, error)
+
+        self._disk.sync_later([directory], synced)
 
 
 def pretty(value: Any, indent: str = "") -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.steady import STEP_MS
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.table.due_times import DueTimes
 from gantrymq.transactions.table.open_half import OpenHalf
@@ -37,6 +38,8 @@ class CheckSchedule:
         # The half that ``watch`` was given last, the safe position then, and the end of its immunity.
         self._stored_at = self._immunity_ms = self._position = -1
         self._until = 0.0
+        self._ahead_ms = clock.wall_ms() - int(clock.monotonic() * 1000)
+        """How far the wall clock was ahead of the monotonic one at the last look."""
 
     def start(self) -> None:
         """Begin to look; half messages that are overdue are looked at at once."""
@@ -57,9 +60,15 @@ class CheckSchedule:
             # Halves that became safe together nearly always have one end.
             if position != self._position or stored_at != self._stored_at or immunity_ms != self._immunity_ms:
                 self._stored_at, self._immunity_ms, self._position = stored_at, immunity_ms, position
+                wall_ms, now = self._clock.wall_ms(), self._clock.monotonic()
+                ahead_ms = wall_ms - int(now * 1000)
                 # At most the immunity itself: a wall clock that was set back must not make a half immune for longer.
-                left_ms = min(stored_at + immunity_ms - self._clock.wall_ms(), immunity_ms)
-                self._until = self._clock.monotonic() + left_ms / 1000
+                # The whole of it when the clock was set forward since the last look: perhaps while this half was on
+                # its way to the disk, and then the difference of two times of the clock is no time that has passed.
+                stepped = ahead_ms - self._ahead_ms >= STEP_MS
+                left_ms = immunity_ms if stepped else min(stored_at + immunity_ms - wall_ms, immunity_ms)
+                self._ahead_ms = ahead_ms
+                self._until = now + left_ms / 1000
             half.immune_until = self._until  # maybe long ago: a longer immunity would be counted from its storing, too
             # It may have gone away while its half was on the way to the disk.
             self.put(half, self._clock.monotonic() if half.sender_gone else self._until)

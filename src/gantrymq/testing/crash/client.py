@@ -94,8 +94,10 @@ class Caller:
         self, name: str, topic: str, queue_id: int = 0, size: int = 60, level: int = 0, timer_ms: int = 0,
         code: int = OK,
     ) -> asyncio.Future[Command]:  # fmt: skip
-        """An ordinary message, with ``level`` a delayed one, with ``timer_ms`` a timer message; ``code``: how it must be
-        answered."""
+        """An ordinary message, with ``level`` a delayed one, with ``timer_ms`` a timer message.
+
+        ``code``: how it must be answered.
+        """
         values = {properties.UNIQ_KEY: name, properties.KEYS: f"k-{name}", properties.TAGS: "TagA"}
         if level:
             values[properties.DELAY] = str(level)
@@ -131,9 +133,7 @@ class Caller:
             RequestCode.SEND_BATCH_MESSAGE, header, self._want(OK, stored), encode_batch(messages)
         )  # fmt: skip
 
-    def half(
-        self, name: str, topic: str, queue_id: int = 0, size: int = 60, code: int = OK
-    ) -> asyncio.Future[Command]:
+    def half(self, name: str, topic: str, queue_id: int = 0, size: int = 60, code: int = OK) -> asyncio.Future[Command]:
         """A half message; with a name that is open already, the retry of one. ``code``: how it must be answered."""
         text = properties.encode({
             properties.UNIQ_KEY: name, properties.KEYS: f"k-{name}", properties.TRANSACTION_PREPARED: "true",
