@@ -119,10 +119,11 @@ class Batches:
             self._databases.undo_all()
             rows: dict[str, pa.Table] = {}
             found: dict[str, str] = {}
-            left = without(batch, refused)
             for name in names:
+                # Of what a target has refused the next one is not asked.
+                left = without(batch, refused | found)
                 rows[name], culprits = self._looked_at(left, name, number, query)
-                found = {**culprits, **found}
+                found |= culprits
             if not found:
                 return rows
             self._refuse_without_dead_letters(found, missing)
