@@ -48,6 +48,7 @@ from gantrymq.client.sending.halves import Halves
 from gantrymq.sql.rules.claim import Query
 from gantrymq.sql.sqlalchemy import last_statement
 from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
+from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.local import Local
 
 SERVICE = (
@@ -113,6 +114,14 @@ def watch_service(points: Points, engine: Engine, sessions: type[Session], *, al
     @event.listens_for(sessions, "after_commit", insert=True)
     def committed(_session: Any) -> None:
         points.reach("after_commit")
+
+    told = Enlistment.committed
+
+    def committed_on_a_connection(one: Enlistment) -> Any:
+        points.reach("after_commit")
+        return told(one)
+
+    Enlistment.committed = committed_on_a_connection  # type: ignore[method-assign]
 
 
 def _is_outcome(statement: str) -> bool:

@@ -1,5 +1,7 @@
 """The processes that are killed: a service that pays orders, and a sibling that answers check-backs for it.
 
+A service works with sessions, or with connections of Core whose engine is attached: by chance.
+
 Both are forked from the test's process, which has imported everything and has no threads. They never return.
 """
 
@@ -16,17 +18,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
 
 from gantrymq import Message
 from gantrymq.errors import GantryError
-from gantrymq.sql import Transactions
+from gantrymq.sql import Transactions, send
 from tests.sql.kill.points import Points, watch_service, watch_sibling
 
 GROUP = "orders"
 ORDERS, POINTS = "orders-paid", "points-earned"
 """Topics: an order sends two messages to the first one, and one to the other."""
+CORE = 0.4
+"""How many of the services work with connections of Core."""
 COPIES = {ORDERS: 2, POINTS: 1}
 SCHEMA = "CREATE TABLE orders (id VARCHAR(40) PRIMARY KEY, line_count INTEGER NOT NULL)"
 
@@ -84,13 +89,22 @@ def serve(setting: Setting, orders: list[str], point: str | None, seed: int) -> 
     transactions = Transactions(GROUP, engine, name_servers=setting.name_servers, longest_transaction=setting.longest_s)
     alone = point in ("after_insert", "before_commit")  # steps that are one where the row comes with the commit
     watch_service(points, engine, transactions._sessions.class_, alone=alone)
+    core = not alone and rng.random() < CORE
+    if core:
+        transactions.attach(engine)
     transactions.start()
     for order in orders:
         if order == orders[-1]:
             points.chosen = point
             points.soon(rng.random() * 0.03)
         try:
-            _pay(transactions, points, order, rng)
+            points.reach("started")
+            if core:
+                with engine.begin() as connection:
+                    _pay(connection, points, order, rng)
+            else:
+                with transactions.begin() as tx:
+                    _pay(tx.session, points, order, rng)
         except ZeroDivisionError:
             pass  # the order was not paid
         except (GantryError, DBAPIError) as error:  # a broker or the database was killed
@@ -98,26 +112,24 @@ def serve(setting: Setting, orders: list[str], point: str | None, seed: int) -> 
     transactions.close()
 
 
-def _pay(transactions: Transactions, points: Points, order: str, rng: random.Random) -> None:
-    points.reach("started")
-    with transactions.begin() as tx:
-        tx.send(Message(ORDERS, f"{order} placed", keys=[order]))
-        points.reach("first_send")
-        tx.session.execute(text("INSERT INTO orders VALUES (:id, 1)"), {"id": order})
-        tx.session.execute(text("UPDATE orders SET line_count = 2 WHERE id = :id"), {"id": order})
-        points.reach("rows")
-        if rng.random() < 0.3:
-            _savepoint_that_fails(transactions, tx, order)
-        tx.send(Message(ORDERS, f"{order} paid", keys=[order]), Message(POINTS, f"{order} points", keys=[order]))
-        points.reach("all_sends")
-        if order.endswith("declined"):
-            raise ZeroDivisionError
+def _pay(work: Session | Connection, points: Points, order: str, rng: random.Random) -> None:
+    send(work, Message(ORDERS, f"{order} placed", keys=[order]))
+    points.reach("first_send")
+    work.execute(text("INSERT INTO orders VALUES (:id, 1)"), {"id": order})
+    work.execute(text("UPDATE orders SET line_count = 2 WHERE id = :id"), {"id": order})
+    points.reach("rows")
+    if rng.random() < 0.3:
+        _savepoint_that_fails(work, order)
+    send(work, Message(ORDERS, f"{order} paid", keys=[order]), Message(POINTS, f"{order} points", keys=[order]))
+    points.reach("all_sends")
+    if order.endswith("declined"):
+        raise ZeroDivisionError
 
 
-def _savepoint_that_fails(transactions: Transactions, tx: object, order: str) -> None:
+def _savepoint_that_fails(work: Session | Connection, order: str) -> None:
     try:
-        with tx.session.begin_nested():  # type: ignore[attr-defined]
-            tx.send(Message(ORDERS, f"{order} never", keys=[order]))  # type: ignore[attr-defined]
+        with work.begin_nested():
+            send(work, Message(ORDERS, f"{order} never", keys=[order]))
             raise ZeroDivisionError
     except ZeroDivisionError:
         pass
