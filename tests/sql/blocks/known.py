@@ -77,6 +77,12 @@ KNOWN: Final[list[Block]] = [
     Block("core", "mariadb", "chain", steps=(ROW,)),
     Block("core", "mariadb", form="connect", steps=(ROW, statement("lock"), ERROR)),
     Block("core", "sqlite", steps=(ROW, Step(Do.CALL, "invalidate", caught=True))),
+    # A statement that commits, and the connection is lost before the mark can be looked for.
+    *(
+        Block(way, "mariadb", steps=(ROW, statement(name), Step(Do.DIE, "terminated")))
+        for way in ("core", "connections")
+        for name in ("lock", "analyze")
+    ),
     Block("async_core", "postgresql", form="begin_elsewhere", steps=(ROW,)),
     Block("async_core", "postgresql", steps=(ROW,)),
     Block("async_core", "postgresql", form="open", steps=(statement("commit"), ROW, Step(Do.CALL, "rollback"))),

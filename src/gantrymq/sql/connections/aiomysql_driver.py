@@ -39,6 +39,7 @@ class AiomysqlDriver:
         await self.execute(proof.place_mark(self.dialect(), ""))
 
     async def verify(self, proved: bool) -> None:
+        self._ends.check_not_committed()
         try:
             await self.execute((proof.RELEASE, ()))
         except Exception as error:
@@ -47,8 +48,6 @@ class AiomysqlDriver:
             raise
 
     async def verify_at_rollback(self) -> None:
-        if self._ends.committed:  # the mark cannot be looked for on a connection that is lost
-            raise TransactionBroken(ENDED_INSIDE)
         if not self._ends.rolled_back:
             await self.verify(proved=False)
 

@@ -16,7 +16,6 @@ from gantrymq.message.message import Message
 from gantrymq.sql.async_transactions import AsyncTransactions
 from gantrymq.sql.connections.async_drivers import AsyncConnectionDatabase, AsyncDriver, async_driver_of
 from gantrymq.sql.connections.savepoints import LaterSavepoints, WatchedSavepoints
-from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.transaction.async_enlistment import AsyncEnlistment, AsyncLocal, AsyncOutcomeChecker
 from gantrymq.sql.transaction.settings import TransactionsSettings
@@ -171,7 +170,7 @@ class AsyncConnectionTransaction:
             if kind is None:
                 await self._commit()
             else:
-                await asyncio.shield(self._leave_with(error))
+                await asyncio.shield(self._leave_with_error())
         finally:
             await asyncio.shield(self._leave())
 
@@ -199,17 +198,15 @@ class AsyncConnectionTransaction:
             if enlistment is not None:
                 await enlistment.committed()
 
-    async def _leave_with(self, error: BaseException | None) -> None:
-        """See ``ConnectionTransaction._leave_with``."""
+    async def _leave_with_error(self) -> None:
+        """See ``ConnectionTransaction._leave_with_error``."""
         broken: TransactionBroken | None = None
-        conflict = isinstance(error, Exception) and read_failure(error) is Failure.CONFLICT
-        if self._enlistment is not None and not conflict:
-            try:
-                await self._driver.verify_at_rollback()
-            except TransactionBroken as found:
-                broken = found
-            except Exception:  # noqa: BLE001 - the connection was lost, and the server rolls back
-                log.debug("a connection was lost before the rollback")
+        try:
+            await self._driver.verify_at_rollback()
+        except TransactionBroken as found:
+            broken = found
+        except Exception:  # noqa: BLE001 - the connection was lost, and the server rolls back
+            log.debug("a connection was lost before the rollback")
         await self._give_up(certain=True)
         if broken is not None:
             raise broken

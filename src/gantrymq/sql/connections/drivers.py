@@ -170,11 +170,10 @@ class PyMySQLDriver:
         self.execute(proof.place_mark(self.dialect(), ""))
 
     def verify(self) -> None:
+        self._ends.check_not_committed()
         _release(lambda statement: self.execute((statement, ())))
 
     def verify_at_rollback(self) -> None:
-        if self._ends.committed:  # the mark cannot be looked for on a connection that is lost
-            raise TransactionBroken(ENDED_INSIDE)
         if not self._ends.rolled_back:
             self.verify()
 

@@ -36,6 +36,11 @@ class Ends:
         if self.rolled_back or commits_alone:
             raise TransactionBroken(ROLLED_BACK_INSIDE if self.rolled_back else ENDED_INSIDE)
 
+    def check_not_committed(self) -> None:
+        """Before the mark is looked for, which cannot be done on a connection that is lost."""
+        if self.committed:
+            raise TransactionBroken(ENDED_INSIDE)
+
     def before(self, statement: str) -> None:
         if statement.lstrip()[:6].upper() != "UNLOCK":  # LOCK TABLES has ended it, and its locks must not stay
             self.check_runs()

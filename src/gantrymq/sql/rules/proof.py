@@ -117,12 +117,16 @@ def command_of(statement: str) -> tuple[str, str] | None:
 
 
 _COMMITS: Final = {
-    True: re.compile(r"\s*(COMMIT|BEGIN|START\s+TRANSACTION)\b(?!\s+PREPARED)", re.IGNORECASE),
+    True: re.compile(
+        r"\s*((COMMIT|BEGIN|START\s+TRANSACTION)\b(?!\s+PREPARED)"
+        r"|(ANALYZE|CHECK|OPTIMIZE|REPAIR)\s+(\w+\s+)?TABLES?\b)",
+        re.IGNORECASE,
+    ),
     False: re.compile(r"\s*(COMMIT|END)\b(?!\s+PREPARED)", re.IGNORECASE),
 }
 
 
 def commits(kind: Kind, statement: str) -> bool:
     """Whether the text of a statement says that it commits what was executed before. Those that commit without a word
-    (DDL) are seen by the status that a MySQL server sends, see ``Guard``."""
-    return statement[:1] in "cCbBsSeE \n\t" and _COMMITS[kind in COMMITS_IMPLICITLY].match(statement) is not None
+    (DDL) are seen by the status that a MySQL server sends, see ``Guard``: but not those that answer with rows."""
+    return statement[:1] in "aAbBcCeEoOrRsS \n\t" and _COMMITS[kind in COMMITS_IMPLICITLY].match(statement) is not None

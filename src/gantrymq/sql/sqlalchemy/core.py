@@ -34,7 +34,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import PoolProxiedConnection
 
-from gantrymq.errors import ConfigError, TransactionBroken
+from gantrymq.errors import ConfigError, GantryError, TransactionBroken
 from gantrymq.message.message import Message
 from gantrymq.sql.rows.dialect import Kind
 from gantrymq.sql.rules.broken import COMMITTED_INSIDE, NEVER_COMMITTED
@@ -227,6 +227,8 @@ def _failed(
         _throw_away(connection)
     enlistment.failed()
     raised = error_after(error, enlistment)
+    if raised is error and _committed_before(running) and not isinstance(error, GantryError):
+        raised = TransactionBroken(COMMITTED_INSIDE)  # the mark could not be looked for
     if raised is None:
         _throw_away(connection)  # it has raised, whatever became of the transaction
     return raised
@@ -245,9 +247,18 @@ def _roll_back(do_rollback: Callable[[PoolProxiedConnection], None], pooled: Poo
     finally:
         if isinstance(running, CoreGuard):
             _rolled_back(running)
-    if isinstance(running, CoreGuard) and running.session is None and running.committed_inside:
+            _tell(running)
+
+
+def _tell(running: CoreGuard) -> None:
+    """Raises when a part of what was rolled back had been committed. A session does so at its own end."""
+    if running.session is None and _committed_before(running):
         _throw_away(running.connection())  # the guard has closed it, and this Connection may be used on
-        raise TransactionBroken(COMMITTED_INSIDE)  # a session says it at the end of its own transaction
+        raise TransactionBroken(COMMITTED_INSIDE)
+
+
+def _committed_before(running: CoreGuard) -> bool:
+    return running.committed_inside or (running.needed and running.commit_seen and not running.proved)
 
 
 def _lost(connection: Connection) -> None:
@@ -260,6 +271,7 @@ def _lost(connection: Connection) -> None:
         lost = True
     if lost:
         _rolled_back(running)
+        _tell(running)
 
 
 def _rolled_back(running: CoreGuard) -> None:
