@@ -122,7 +122,8 @@ class Session:
     def _execute(self, commands: Iterator[Command], size: int) -> None:
         """``size``: bytes of the read in which they came."""
         server = self._server
-        turns = server.turns
+        monotonic, ends = server.clock.monotonic, server.turns.ends
+        now = 0.0
         execute = server.execute if server.requests.per_second == 0 else server.execute_if_allowed
         command: Command | None = None
         try:
@@ -134,19 +135,22 @@ class Session:
                     # A large answer is sent at once, so that the next command already knows whether the peer reads.
                     if len(answer) > LARGE_ANSWER_BYTES or len(self._out) >= FRAMES_PER_WRITE:
                         self._write_out()
+                now = monotonic()
                 if not (self.writable and self.alive):
                     self._waiting = commands
                     break
-                if turns.is_over():
+                if now >= ends:
                     self._defer(commands)
                     break
         except RemoteProtocolError as error:
             log.warning("closing %s: %s", self.peer, error)
+            server.turns.executed(monotonic())
             self._write_out()
             self.close()
             return
         self._write_out()
         if command is not None:
+            server.turns.executed(now)
             server.last_request = (command.code, self.peer)
             self.asked = True
             if size <= FREE_BYTES and not self._counted:

@@ -39,10 +39,14 @@ class Turns:
         self._last = now
         return now - self._began >= TURN_S
 
-    def is_over(self) -> bool:
-        """Asked behind every request: whether the next one has to wait."""
-        now = self._last = self._clock.monotonic()
-        return now - self._began >= TURN_S
+    @property
+    def ends(self) -> float:
+        """What is not executed at this time has to wait. A number, because it is compared behind every request."""
+        return self._began + TURN_S
+
+    def executed(self, now: float) -> None:
+        """Requests were executed until now."""
+        self._last = now
 
     def wait(self, go_on: Callable[[], None]) -> None:
         """Call ``go_on`` in a turn that comes, behind those that wait already."""
@@ -59,7 +63,7 @@ class Turns:
         self._began = self._last = self._clock.monotonic()
         for _ in range(len(self._waiting)):  # not those that come to wait again meanwhile
             self._waiting.popleft()()
-            if self.is_over():
+            if self._last >= self.ends:
                 break
         if self._waiting:
             self._schedule()
