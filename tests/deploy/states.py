@@ -13,7 +13,8 @@ from typing import Any
 from gantrymq import LocalTransactionState, Message
 from gantrymq.aio import TransactionProducer
 from gantrymq.demo.ports import free_port
-from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
+from gantrymq.message.tags import tags_code
+from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.consumer import SendBack, UpdateConsumerOffset
 from gantrymq.protocol.headers.send import SendMessageAnswer
@@ -118,6 +119,12 @@ class States:
         for _ in range(2):
             await self.undecided.send_in_transaction(Message("Orders", b"paid"))
         await self._silent_producer()
+        for tag in ("new", "old"):
+            await self._says(f"selecting-{tag}", consumer_data_set=[
+                ConsumerData(group_name="divided", subscription_data_set=[
+                    SubscriptionData(topic="Orders", sub_string=tag, tags_set=[tag], code_set=[tags_code(tag)])
+                ])
+            ])  # fmt: skip
         self.conflict = await half(self.busy, "PG", "conflict")
         assert await end(self.busy, "PG", "conflict", self.conflict, COMMIT) == ResponseCode.SUCCESS
         header = UpdateConsumerOffset(consumer_group="slow", topic="Orders", queue_id=0, commit_offset=0)
@@ -130,15 +137,19 @@ class States:
 
     async def _silent_producer(self) -> None:
         """It is online, and never answers a check."""
+        await self._says("silent", producer_data_set=[ProducerData(group_name="silent")])
+        for number in range(10):
+            await half(self.busy, "silent", f"s{number}")
+
+    async def _says(self, client_id: str, **groups: Any) -> None:
+        """A client with a connection of its own sends one heartbeat."""
         client = new_client(lambda _channel, _command: None)
         self.stack.push_async_callback(client.close)
-        data = HeartbeatData(client_id="silent", producer_data_set=[ProducerData(group_name="silent")])
+        data = HeartbeatData(client_id=client_id, **groups)
         answer = await client.call(
             self.busy.broker.address, RequestCode.HEART_BEAT, None, data.encode(), timeout_ms=TIMEOUT_MS
         )
         assert answer.code == ResponseCode.SUCCESS
-        for number in range(10):
-            await half(self.busy, "silent", f"s{number}")
 
     async def _in_transactions(self) -> None:
         await end(self.busy, "PG", "conflict", self.conflict, ROLLBACK)
