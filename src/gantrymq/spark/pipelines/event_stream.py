@@ -76,7 +76,7 @@ def events_of(frame: DataFrame, job: Job, clock: JobClock | None) -> DataFrame:
     """The events of messages, each once. ``clock``: of a stream; None for a batch."""
     from pyspark.sql import functions as f
 
-    marked = _marked(_decoded(frame, job.body), job)
+    marked = _marked(decoded(frame, job.body), job)
     if job.events.key:
         marked = _once(marked, job, clock)
     # A target may refuse an event, which becomes a dead letter then. Without dead letters nobody needs the body again.
@@ -102,7 +102,7 @@ def place() -> Column:
     return f.concat_ws("/", *MESSAGE_COLUMNS[:-1])
 
 
-def _decoded(frame: DataFrame, body: Body) -> DataFrame:
+def decoded(frame: DataFrame, body: Body) -> DataFrame:
     """The message with the columns ``event`` and ``event_reason``, one of which is null."""
     from pyspark.sql import functions as f
 

@@ -23,8 +23,10 @@ import msgspec
 from gantrymq.errors import GantryError
 from gantrymq.runtime.disk import OsDisk, write_durably
 from gantrymq.spark.pipelines import order_sources
+from gantrymq.spark.pipelines.event_stream import decoded, place
 from gantrymq.spark.pipelines.events import CENTS_PER_POINT
-from gantrymq.spark.pipelines.job import Run
+from gantrymq.spark.pipelines.formats.decoding import EVENT
+from gantrymq.spark.pipelines.job import Body, Run
 from gantrymq.spark.pipelines.job_session import session
 from gantrymq.spark.pipelines.order_paid import EVENT_SCHEMA, ORDER_TABLES, add_spark_options
 from gantrymq.spark.pipelines.order_sources import OrderColumns
@@ -216,8 +218,6 @@ def _different(lists: Iterable[list[str]]) -> int:
 
 def _delivered(spark: SparkSession, job: ReconcileJob) -> DataFrame:
     """Every message of the topic: the fields of its event (null if the message is not an event) and its position."""
-    from pyspark.sql import functions as f
-
     messages = (
         spark.read.format("rocketmq")
         .option("nameServers", job.name_servers)
@@ -226,9 +226,9 @@ def _delivered(spark: SparkSession, job: ReconcileJob) -> DataFrame:
         .option("columns", "topic,broker_name,queue_id,queue_offset,body")
         .load()
     )
-    event = f.from_json(f.col("body").cast("string"), EVENT_SCHEMA).alias("event")
-    place = f.concat_ws("/", "topic", "broker_name", "queue_id", "queue_offset").alias("place")
-    return messages.select(event, place).select("event.*", "place")
+    # The same reader as that of the job: what it does not take must not count as delivered here.
+    read = decoded(messages, Body(schema=EVENT_SCHEMA))
+    return read.select(EVENT, place().alias("place")).select(f"{EVENT}.*", "place")
 
 
 def _arguments(argv: Sequence[str] | None) -> ReconcileJob:
