@@ -112,7 +112,10 @@ class AsyncSite(Site):
                 loop().run_until_complete(asyncio.sleep(0.02))  # an answer that came for the other loop is read here
                 other.close()
         else:
-            loop().run_until_complete(in_time(self.block(form, body)))
+            try:
+                loop().run_until_complete(in_time(self.block(form, body)))
+            finally:  # the rollback of a message that a savepoint dropped is sent in the background
+                loop().run_until_complete(asyncio.sleep(0.005))
 
     async def block(self, form: str, body: Body) -> None:
         raise NotImplementedError
