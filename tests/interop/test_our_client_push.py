@@ -253,3 +253,30 @@ def test_a_java_member_and_ours_share_one_group(server: Server, java_client: Jav
         driver.write_line("end")
         driver.done()
         until(lambda: len(_of(topic, consumer)) == 4, "all queues again")
+
+
+@pytest.mark.feature("mixed group", "push: orderly")
+def test_the_queues_of_a_java_member_that_was_killed_go_on_in_order(server: Server, java_client: JavaClient) -> None:
+    """Both consume in order. Apache's broker lets go of the locks 60 s after their last renewal. Ours knows that the
+    connection ended, and does so when Java's client hands out no message any more: 32 s after it."""
+    name = f"OurKilled{java_client.version.replace('.', '')}"
+    topic = make_topic(server, name)
+    driver = java_client.play("Member", server.name_servers, topic, f"G{topic}", "orderly")
+    driver.await_step("started")
+    inbox = Inbox()
+    consumer = gantrymq.PushConsumer(
+        f"G{topic}", name_servers=server.name_servers, listener=inbox, from_where=FIRST, orderly=True, **SOON
+    )
+    with consumer.subscribe(topic):
+        until(lambda: len(_of(topic, consumer)) == 2, "our half of the queues")
+        send_all(server, topic, bodies(20, "before"))
+        seen = set(bodies(20, "before"))
+        until(lambda: seen <= {*inbox.bodies, *(step["body"] for step in driver.steps("got"))})
+        assert driver.steps("got") and inbox.bodies
+        driver.kill()
+        send_all(server, topic, bodies(20, "behind"))
+        until(lambda: set(bodies(20, "behind")) <= set(inbox.bodies), "the queues of the killed member")
+    places: dict[int, list[int]] = defaultdict(list)
+    for view in inbox.views:
+        places[view.queue.queue_id].append(view.queue_offset)
+    assert len(places) == 4 and all(offsets == sorted(offsets) for offsets in places.values())

@@ -1,8 +1,13 @@
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 
-/** One member of a consumer group: name servers, topic, group. Prints what it gets until a line comes in. */
+/**
+ * One member of a consumer group: name servers, topic, group, and "orderly" when it consumes in order. Prints what it
+ * gets until a line comes in.
+ */
 public class Member {
     public static void main(String[] args) throws Exception {
         DefaultMQPushConsumer c = started(args, 3);
@@ -16,10 +21,17 @@ public class Member {
     private static DefaultMQPushConsumer started(String[] args, int attempts) throws Exception {
         DefaultMQPushConsumer c = Lab.consumer(args[0], args[2]);
         c.subscribe(args[1], "*");
-        c.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
-            messages.forEach(m -> Lab.got("member", m));
-            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
-        });
+        if (args.length > 3) {
+            c.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+                messages.forEach(m -> Lab.got("member", m));
+                return ConsumeOrderlyStatus.SUCCESS;
+            });
+        } else {
+            c.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                messages.forEach(m -> Lab.got("member", m));
+                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+            });
+        }
         try {
             c.start();
             return c;
