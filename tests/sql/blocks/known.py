@@ -19,6 +19,16 @@ def nested(kind: str, *inner: Step, ends: str = "error") -> Step:
     return Step(Do.SAVEPOINT, kind, caught=True, ends=ends, inner=inner or (ROW,))
 
 
+def call(name: str, *, caught: bool = False) -> Step:
+    return Step(Do.CALL, name, caught=caught)
+
+
+def server(name: str) -> Step:
+    """The database rolls back, and the program goes on."""
+    return Step(Do.SERVER, name, caught=True)
+
+
+LOST_NOW = Step(Do.DIE, "socket")
 KNOWN: Final[list[Block]] = [
     # Another schema: the outcome row lay where no check-back looks.
     Block("connections", "postgresql", steps=(statement("schema_local"), ROW)),
@@ -91,4 +101,43 @@ KNOWN: Final[list[Block]] = [
     Block("asyncpg", "postgresql", steps=(statement("deferred"), replace(statement("commit"), caught=True), ROW)),
     Block("sessions", "postgresql", "prepare_0", steps=(ROW,)),
     Block("django", "sqlite", "autocommit_off", "manual", (ROW, ERROR)),
+    Block("sessions", "sqlite", "option_autocommit", "begin", (server("trigger"), ROW, Step(Do.FAIL, "duplicate"))),
+    # The same on an event loop.
+    *(Block("async_sessions", "postgresql", steps=(nested(kind), ROW)) for kind in ("session", "connection", "raw")),
+    Block("async_sessions", "postgresql", "psycopg", steps=(statement("schema_local"), nested("session"), ROW)),
+    Block("async_sessions", "sqlite", steps=(ROW, server("or_rollback"))),
+    Block("async_sessions", "sqlite", steps=(statement("attach"), nested("session", ends="rollback"), ROW)),
+    Block("async_connections", "postgresql", steps=(statement("schema_local"), nested("raw"), ROW)),
+    Block("async_connections", "postgresql", "autocommit", "on", (ROW, statement("rollback"), ROW)),
+    # Django refused a call, or it changed nothing, and what was known of the transaction was forgotten.
+    Block("django", "sqlite", form="atomic", steps=(ROW, server("or_rollback"), call("set_autocommit", caught=True))),
+    Block("django", "sqlite", form="manual", steps=(ROW, server("or_rollback"), call("set_autocommit_off"))),
+    # Behind the end of the transaction, on a connection in autocommit, statements committed by themselves.
+    Block(
+        "connections", "sqlite", "autocommit", steps=(Step(Do.PAY, "message_first", inner=(server("or_rollback"),)),)
+    ),
+    # The connection was committed without its session.
+    *(
+        Block("sessions", kind, steps=(MESSAGE, call("connection_commit", caught=True), call("rollback")))
+        for kind in ("postgresql", "mariadb", "sqlite")
+    ),
+    *(
+        Block("sessions", kind, "reset_commit", steps=(call("driver_commit"), MESSAGE))
+        for kind in ("postgresql", "mariadb")
+    ),
+    Block("sessions", "mariadb", "chain", steps=(MESSAGE, ROW)),
+    Block("async_sessions", "postgresql", form="open", steps=(ROW, statement("commit"), call("rollback"))),
+    # A statement that commits, and then the connection is lost, or there was no message.
+    Block("sessions", "mariadb", steps=(MESSAGE, statement("truncate"), LOST_NOW)),
+    Block("django", "mariadb", form="atomic", steps=(MESSAGE, statement("analyze"), LOST_NOW)),
+    Block("connections", "mariadb", steps=(MESSAGE, call("begin"), LOST_NOW)),
+    Block("connections", "mariadb", steps=(Step(Do.PAY, "row_first", inner=(statement("ddl"),)), ERROR)),
+    # A message behind the commit, and a savepoint that was rolled back before.
+    Block("sessions", "sqlite", form="open", steps=(nested("session"), ROW, call("commit"), Step(Do.SEND))),
+    # Nothing is wrong with these; the judge once said so.
+    Block("sessions", "sqlite", form="open", steps=(Step(Do.SEND),)),
+    Block("sessions", "postgresql", "proxy", "plain", (MESSAGE, Step(Do.DIE, "cut_after"))),
+    Block("django", "sqlite", form="manual", steps=(call("set_autocommit"), ROW)),
+    Block("sessions", "sqlite", "autocommit", "open", (Step(Do.PAY, "row_first", inner=(Step(Do.FAIL, "syntax"),)),)),
+    Block("async_sessions", "sqlite", "fresh", "maker_elsewhere", (MESSAGE,)),
 ]

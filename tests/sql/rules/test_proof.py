@@ -15,6 +15,7 @@ from gantrymq.sql.rules import proof
         ("  commit and chain", True, True),
         ("COMMIT PREPARED 'x'", False, False),
         ("BEGIN", True, False),
+        ("BEGIN NOT ATOMIC SELECT 1; END", False, False),
         ("start  transaction", True, False),
         ("END", False, True),
         ("ANALYZE TABLE orders", True, False),

@@ -48,7 +48,7 @@ class AiomysqlDriver:
             raise
 
     async def verify_at_rollback(self) -> None:
-        if not self._ends.rolled_back:
+        if self._ends.committed or not self._ends.rolled_back:
             await self.verify(proved=False)
 
     def check_runs(self) -> None:

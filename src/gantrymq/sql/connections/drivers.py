@@ -174,7 +174,7 @@ class PyMySQLDriver:
         _release(lambda statement: self.execute((statement, ())))
 
     def verify_at_rollback(self) -> None:
-        if not self._ends.rolled_back:
+        if self._ends.committed or not self._ends.rolled_back:
             self.verify()
 
     def execute(self, statement: Statement) -> Rows:

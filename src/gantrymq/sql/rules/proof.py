@@ -118,7 +118,7 @@ def command_of(statement: str) -> tuple[str, str] | None:
 
 _COMMITS: Final = {
     True: re.compile(
-        r"\s*((COMMIT|BEGIN|START\s+TRANSACTION)\b(?!\s+PREPARED)"
+        r"\s*((COMMIT|BEGIN(?!\s+NOT)|START\s+TRANSACTION)\b(?!\s+PREPARED)"
         r"|(ANALYZE|CHECK|OPTIMIZE|REPAIR)\s+(\w+\s+)?TABLES?\b)",
         re.IGNORECASE,
     ),

@@ -42,8 +42,8 @@ class Guard:
         self.seen_running = False
         """A MySQL server has said that a transaction runs."""
         self.commit_seen = False
-        """A statement has committed what was before it. The commit finds that by the mark; a rollback may not find it,
-        on a connection that is lost."""
+        """A statement has committed what was before it. The mark tells the same, but not on a connection that is
+        lost."""
         self.committed_inside = False
         """Found at the rollback: something was committed before it."""
         self.ended = False
@@ -65,6 +65,8 @@ class Guard:
         self.ended = True
         if self.rolled_back:
             raise TransactionBroken(WENT_ON if self.went_on else ROLLED_BACK_INSIDE)
+        if self.commit_seen:  # the connection may be lost since
+            raise TransactionBroken(ENDED_INSIDE)
         cursor = connection.cursor()
         try:
             cursor.execute(proof.look(self.kind))

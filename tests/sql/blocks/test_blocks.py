@@ -1,0 +1,40 @@
+"""Rows and messages agree, whatever a block does: blocks by chance, and those that once broke a rule.
+
+The long version is ``python -m tests.sql.blocks.run``.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.sql.blocks.conftest import Harnesses
+from tests.sql.blocks.harness import Outcome, batches
+from tests.sql.blocks.known import KNOWN
+from tests.sql.blocks.sites import WAYS, combinations
+
+BY_CHANCE = {"postgresql": 140, "mariadb": 60, "sqlite": 300}
+"""Blocks of all ways in together."""
+
+
+def check(outcome: Outcome) -> None:
+    if outcome.violations:
+        pytest.fail("\n\n".join(one.text() for one in outcome.violations))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", BY_CHANCE)
+def test_blocks_that_once_broke_a_rule(harness_on: Harnesses, kind: str) -> None:
+    harness, outcome = harness_on(kind), Outcome()
+    for batch in batches([block for block in KNOWN if block.database == kind]):
+        harness.play(batch, outcome)
+    check(outcome)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", BY_CHANCE)
+def test_blocks_by_chance(harness_on: Harnesses, kind: str) -> None:
+    seed = random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}")
+    check(harness_on(kind).run(combinations(list(WAYS), [kind]), BY_CHANCE[kind], seed))
