@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
 import logging
 import time
@@ -22,6 +23,7 @@ from tests.sql.blocks.plan import Block, Do, walk
 from tests.sql.blocks.play import Hands, Player, Record, Unit, says_so
 from tests.sql.blocks.sites import WAYS
 from tests.sql.blocks.ways import ELSEWHERE, Site
+from tests.sql.blocks.ways_async import loop
 
 BATCH: Final = 25
 ROUND: Final = 3000
@@ -163,7 +165,7 @@ class Harness:
         while is_open():
             if time.monotonic() > deadline:
                 return True
-            time.sleep(0.01)
+            loop().run_until_complete(asyncio.sleep(0.01))  # where asynchronous ways in answer check-backs
         return False
 
     def _site(self, block: Block) -> Site:

@@ -140,4 +140,5 @@ KNOWN: Final[list[Block]] = [
     Block("django", "sqlite", form="manual", steps=(call("set_autocommit"), ROW)),
     Block("sessions", "sqlite", "autocommit", "open", (Step(Do.PAY, "row_first", inner=(Step(Do.FAIL, "syntax"),)),)),
     Block("async_sessions", "sqlite", "fresh", "maker_elsewhere", (MESSAGE,)),
+    Block("async_sessions", "sqlite", steps=(ROW, statement("commit"), call("rollback", caught=True), call("commit"))),
 ]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from gantrymq import Message
 from gantrymq.errors import ConfigError, TransactionClaimed
+from gantrymq.sql.rows.failures import Failure, read_failure
 from tests.sql.blocks.grounds import Ground
 from tests.sql.blocks.plan import Do, Step
 from tests.sql.blocks.statements import BEHIND, FAILURES, PROGRAM, UNDONE
@@ -205,7 +206,8 @@ class Player:
 
     def _committed(self, how: str) -> None:
         for unit in self._record.since(0):
-            if (unit.doubtful or not unit.undone) and (not unit.committed or how == OWN):
+            again = how == OWN and not unit.undone  # what a session commits is what its transaction has still
+            if (unit.doubtful or not unit.undone) and (not unit.committed or again):
                 unit.committed = how
 
     async def _fail(self, step: Step) -> None:
@@ -217,7 +219,13 @@ class Player:
             raise Impossible
         self._record.dirty |= found.stays
         for number, text in enumerate(found.texts):
-            await self._hands.execute(text)
+            try:
+                await self._hands.execute(text)
+            except Exception as error:
+                # Its answer was lost: it may have committed, and no error can say more than that.
+                if number == 0 and found.effect in (BEHIND, PROGRAM) and read_failure(error) is Failure.DISCONNECTED:
+                    self._effect(PROGRAM)
+                raise
             if number == 0:
                 self._effect(found.effect)
         self._table = found.table or self._table

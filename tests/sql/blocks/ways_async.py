@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from sqlalchemy import text
@@ -142,16 +143,22 @@ class AsyncSessionSite(AsyncSite):
             "default", "autocommit", "option_autocommit", "driver_autocommit", "null_pool", "begin_event", "fresh",
         ),
     }  # fmt: skip
+    if find_spec("aiomysql"):
+        settings["mariadb"] = (
+            "default", "autocommit", "option_autocommit", "maker_autocommit", "driver_autocommit", "serializable",
+            "null_pool", "reset_commit", "chain", "fresh", "proxy",
+        )  # fmt: skip
     savepoints: ClassVar[dict[str, tuple[str, ...]]] = dict.fromkeys(
-        ("postgresql", "sqlite"), ("session", "connection", "raw", "raw_open")
+        ("postgresql", "mariadb", "sqlite"), ("session", "connection", "raw", "raw_open")
     )
     calls: ClassVar[dict[str, tuple[str, ...]]] = dict.fromkeys(
-        ("postgresql", "sqlite"), ("commit", "rollback", "close", "autocommit")
+        ("postgresql", "mariadb", "sqlite"), ("commit", "rollback", "close", "autocommit")
     )
 
     def open(self) -> None:
         kind = self.ground.kind
-        driver = "psycopg" if self.setting in ("psycopg", "prepare_0") else ASYNC_DRIVERS[kind]
+        usual = {**ASYNC_DRIVERS, "mariadb": "aiomysql"}[kind]
+        driver = "psycopg" if self.setting in ("psycopg", "prepare_0") else usual
         self.engine = engine_of(
             self.place.url(driver), "" if kind == "postgresql" else kind, self.setting, make_async_engine
         )
