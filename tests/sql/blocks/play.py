@@ -131,6 +131,8 @@ class Player:
         self._later = ""
         """What has committed units that come later: once the transaction has ended behind our back, nobody promises
         how the driver commits what follows."""
+        self._refused = False
+        """The program was told that it is in no transaction, and goes on: what follows commits by itself, too."""
 
     async def steps(self, steps: tuple[Step, ...]) -> None:
         for step in steps:
@@ -146,7 +148,7 @@ class Player:
                     raise
 
     def _new(self, **facts: Any) -> Unit:
-        unit = Unit(next(self.numbers), self._record.attempt, committed=self._later, **facts)
+        unit = Unit(next(self.numbers), self._record.attempt, committed=self._later, told=self._refused, **facts)
         self._record.units.append(unit)
         return unit
 
@@ -179,6 +181,8 @@ class Player:
         except Exception as error:
             if is_refusal(error):
                 self._committed(BEHIND)
+                self._refused = True
+                self._later = self._later or BEHIND
             raise
         unit.sent = True
 

@@ -5,8 +5,6 @@ The long version is ``python -m tests.sql.blocks.run``.
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from tests.sql.blocks.conftest import Harnesses
@@ -16,6 +14,9 @@ from tests.sql.blocks.sites import WAYS, combinations
 
 BY_CHANCE = {"postgresql": 140, "mariadb": 60, "sqlite": 300}
 """Blocks of all ways in together."""
+SEED = 27
+"""Always the same: what another seed finds must be looked at by a person, and must not stop somebody else's change. The
+command draws a new one each time."""
 
 
 def check(outcome: Outcome) -> None:
@@ -35,6 +36,5 @@ def test_blocks_that_once_broke_a_rule(harness_on: Harnesses, kind: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", BY_CHANCE)
 def test_blocks_by_chance(harness_on: Harnesses, kind: str) -> None:
-    seed = random.SystemRandom().randrange(1_000_000)
-    print(f"seed {seed}")
-    check(harness_on(kind).run(combinations(list(WAYS), [kind]), BY_CHANCE[kind], seed))
+    print(f"seed {SEED}")
+    check(harness_on(kind).run(combinations(list(WAYS), [kind]), BY_CHANCE[kind], SEED))
