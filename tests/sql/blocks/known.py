@@ -87,6 +87,7 @@ KNOWN: Final[list[Block]] = [
     Block("core", "mariadb", "chain", steps=(ROW,)),
     Block("core", "mariadb", form="connect", steps=(ROW, statement("lock"), ERROR)),
     Block("core", "sqlite", steps=(ROW, Step(Do.CALL, "invalidate", caught=True))),
+    Block("connections", "mariadb", steps=(ROW, statement("lock"), Step(Do.SERVER, "deadlock"))),
     # A statement that commits, and the connection is lost before the mark can be looked for.
     *(
         Block(way, "mariadb", steps=(ROW, statement(name), Step(Do.DIE, "terminated")))
