@@ -162,10 +162,11 @@ def test_dead_letters_in_a_topic(spark: Any, server: Server) -> None:
     """Each names its place and the reason. A message needs a body, so an empty one becomes a blank."""
     from gantrymq.spark.pipelines.job import DEAD_LETTER_SCHEMA, TopicTarget
     from gantrymq.spark.pipelines.projections import dead_letter_columns
+    from gantrymq.spark.pipelines.targets.postgresql_connection import Databases
     from gantrymq.spark.pipelines.targets.writer import open_writer
 
     writer = open_writer(
-        TopicTarget(topic="Rejected"), "dead_letters", dead_letter_columns(), options(server), OsDisk()
+        TopicTarget(topic="Rejected"), "dead_letters", dead_letter_columns(), options(server), OsDisk(), Databases()
     )
     letters = [("T", "broker-a", 0, offset, body, "no order") for offset, body in enumerate((b"junk", b""))]
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Final
 
 from tests.sql.blocks.ways import Site
@@ -17,7 +16,7 @@ WAYS: Final[dict[str, type[Site]]] = {
     kind.way: kind
     for kind in (
         ConnectionSite, SessionSite, CoreSite, DjangoSite, AsyncSessionSite, AsyncCoreSite, AsyncConnectionSite,
-        AsyncpgSite, *([AiomysqlSite] if find_spec("aiomysql") else []),
+        AsyncpgSite, AiomysqlSite,
     )
 }  # fmt: skip
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from sqlalchemy import text
@@ -142,12 +141,11 @@ class AsyncSessionSite(AsyncSite):
         "sqlite": (
             "default", "autocommit", "option_autocommit", "driver_autocommit", "null_pool", "begin_event", "fresh",
         ),
-    }  # fmt: skip
-    if find_spec("aiomysql"):
-        settings["mariadb"] = (
+        "mariadb": (
             "default", "autocommit", "option_autocommit", "maker_autocommit", "driver_autocommit", "serializable",
             "null_pool", "reset_commit", "chain", "fresh", "proxy",
-        )  # fmt: skip
+        ),
+    }  # fmt: skip
     savepoints: ClassVar[dict[str, tuple[str, ...]]] = dict.fromkeys(
         ("postgresql", "mariadb", "sqlite"), ("session", "connection", "raw", "raw_open")
     )

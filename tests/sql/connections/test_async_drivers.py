@@ -74,7 +74,6 @@ class Shop:
 @pytest.fixture(params=["asyncpg", "aiomysql"])
 def shop(request: pytest.FixtureRequest, gantry: LocalCluster) -> Shop:
     driver = request.param
-    pytest.importorskip(driver)
     return Shop(gantry, driver, request.getfixturevalue("postgresql" if driver == "asyncpg" else "mariadb"))
 
 
