@@ -23,7 +23,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gantrymq.broker.delivery.delivered import NOWHERE, Delivered, Delivering
-from gantrymq.broker.delivery.timer_recovery import behind_last_unit, known_units, last_with_copies, time_at_start
+from gantrymq.broker.delivery.timer_recovery import (
+    behind_last_unit,
+    first_copy,
+    known_units,
+    last_with_copies,
+    time_at_start,
+)
 from gantrymq.broker.delivery.timer_rules import Name, TimerRules, delivery, name_of, withdrawn_by
 from gantrymq.errors import StoreError
 from gantrymq.message import properties
@@ -107,9 +113,7 @@ class TimedDelivery:
         self._slot: _Slot | None = None
         self._needed: int | None = None
         """Queue offset up to which messages must be noted before the next slot is delivered."""
-        self._enqueuing = False
-        self._running = False
-        self._stopping = False
+        self._enqueuing = self._running = self._stopping = False
         self._failing = False
         """Whether the last attempt to deliver was refused by the store."""
         self._slot_ended: asyncio.Future[None] | None = None
@@ -120,6 +124,7 @@ class TimedDelivery:
         self._recover()
         self._heap = sorted(self._log.slots)
         self._copies_until_ms = last_with_copies(self._log, self._copies, self.now_ms())
+        self._copies_from = first_copy(self._store, self._log, self._copies, self._next)
         if delivered is not None:
             delivered.parts.append(Delivering(self.settle, self.held_from, self._write_fields))
 
@@ -406,7 +411,9 @@ class TimedDelivery:
     def held_from(self) -> int:
         """Log offset of the first copy that is not counted."""
         current = NOWHERE if self._slot is None else self._slot.begin
-        return min([current, *(slot.begin for slot in self._uncounted)])
+        # Copies that the start found belong to slots that are not counted yet: the next start has to find them, too.
+        found = self._copies_from if self._copies else NOWHERE
+        return min([current, found, *(slot.begin for slot in self._uncounted)])
 
     def _write_fields(self, fields: dict[str, Any]) -> None:
         now_ms = self.now_ms()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 
-from gantrymq.broker.delivery.delivered import Noted
+from gantrymq.broker.delivery.delivered import NOWHERE, Noted
 from gantrymq.message.system_topics import TIMER
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.recovery.cases import Case
@@ -33,6 +33,19 @@ def last_with_copies(timer_log: TimerLog, copies: Container[int], now_ms: int) -
         elif time_ms > last:
             break
     return last
+
+
+def first_copy(store: MessageStore, timer_log: TimerLog, copies: Mapping[int, int], not_noted: int) -> int:
+    """Log offset of the first copy of a timer message that waits in a slot, or will; ``NOWHERE`` when there is none.
+
+    ``not_noted``: queue offset of the first message that is in no slot yet.
+    """
+    if not copies:
+        return NOWHERE
+    waiting = {unit.log_offset for time_ms in timer_log.slots for unit in timer_log.units(time_ms)}
+    entries = (store.entry(TIMER, 0, offset) for offset in range(not_noted, store.queue_range(TIMER, 0)[1]))
+    waiting |= {entry.log_offset for entry in entries if entry is not None}
+    return min((place for made_of, place in copies.items() if made_of in waiting), default=NOWHERE)
 
 
 def known_units(store: MessageStore) -> Callable[[Unit], bool]:
