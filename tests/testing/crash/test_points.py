@@ -85,6 +85,22 @@ def test_what_waits_is_delivered_once_behind_every_crash(flush: str) -> None:
     assert found.points > 30
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_what_waits_is_delivered_once_also_when_the_start_behind_a_crash_is_cut(flush: str) -> None:
+    """A start must not move the position of ``gantry/delivered`` past copies that it has found and not counted yet.
+    Crashes while timer messages are delivered, and a second one in each part of the start behind some of them."""
+    effort = replace(PLAIN, kinds=(IN_ORDER,))
+    plan = replace(PLAINS, flush=flush, chapters=("topics waiting",), effort=effort, again_every=100)
+    enumeration = Enumeration(plan)
+    found = Figures()
+    operations = len(enumeration.played.cuts)
+    for number in range(operations * 2 // 3, operations * 5 // 6, 6):
+        found.add(enumeration.cut(number))
+    assert [(str(failure.point), *map(str, failure.breaches)) for failure in found.failures] == []
+    assert found.points > 1000
+
+
 FULL = replace(PLAINS, chapters=("topics keeper roll full_disk",))
 
 
