@@ -31,6 +31,7 @@ from gantrymq.protocol.headers.pop import PopMessage
 from gantrymq.protocol.headers.pull import PullMessage
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import scan
+from gantrymq.runtime.addresses import address_of
 from gantrymq.store.message_store import MessageStore
 from gantrymq.testing.cluster import BROKER_PORT, BrokerHost, Cluster
 from gantrymq.testing.node import NodeClock
@@ -140,7 +141,7 @@ class Caller:
         self, code: RequestCode, header: Header | None, body: bytes = b"", timeout_ms: int = 3_000
     ) -> Command | None:
         """The answer; None when there is none."""
-        address = f"{self._world.host.address}:{BROKER_PORT}"
+        address = address_of(self._world.host.address, BROKER_PORT)
         try:
             return await self._plain._endpoint.call(address, code, header, body, timeout_ms=timeout_ms)
         except GantryError:
