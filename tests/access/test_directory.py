@@ -14,7 +14,7 @@ from gantrymq.access.values import Action, Decision, Policy, Resource, User, Use
 from gantrymq.errors import ConfigError, StoreError
 from gantrymq.protocol.bodies.access import AclBody, EntryBody, PolicyBody
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.testing.disk import PowerCut, SimDisk
+from gantrymq.simulation.world.disk import PowerCut, SimDisk
 
 ADMIN = User("admin", "secret-a", UserKind.SUPER)
 APP = User("app", "secret-b")

@@ -20,7 +20,7 @@ from gantrymq.protocol.codes import RequestCode as Code
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.registry import REQUEST_HEADERS
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.testing.disk import SimDisk
+from gantrymq.simulation.world.disk import SimDisk
 from tests.support.brokers import cluster
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "permissions.md"

@@ -25,9 +25,9 @@ from gantrymq.protocol.headers.consumer import SendBack
 from gantrymq.protocol.headers.send import RecallMessage, SendMessageAnswer
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.message_ids import parse_offset_message_id
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.message_store import MessageStore
-from gantrymq.testing.disk import SimDisk
 from gantrymq.transactions.rules.states import State
 from tests.broker.remoting.test_pop import ack, ask_pop, pop
 from tests.broker.remoting.test_send_reply import REPLIES, reply

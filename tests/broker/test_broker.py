@@ -33,7 +33,7 @@ from gantrymq.runtime.disk import File, OsDisk, read_whole
 from gantrymq.runtime.network import HIGH_WATER_BYTES, TcpNetwork
 from gantrymq.runtime.os_files import refusal
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.testing.disk import SimDisk
+from gantrymq.simulation.world.disk import SimDisk
 from tests.support.brokers import (
     TIMEOUT_MS,
     Cluster,

@@ -11,8 +11,8 @@ from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import scan
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.room import Level
-from gantrymq.testing.disk import SimDisk
 from tests.support.brokers import Cluster, cluster, on_broker
 from tests.support.places import run
 

@@ -9,7 +9,7 @@ import pytest
 from gantrymq.protocol.bodies.groups import Group, GroupConfigList
 from gantrymq.protocol.bodies.topics import TopicConfig, TopicConfigList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.testing.disk import SimDisk
+from gantrymq.simulation.world.disk import SimDisk
 from tests.support.brokers import Cluster, on_broker
 
 NAMES = [f"N{number}" for number in range(500)]

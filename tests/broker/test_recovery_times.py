@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gantrymq.testing import cluster as simulated
-from gantrymq.testing.cluster import START_GRACE_MS, Cluster
-from gantrymq.testing.simulation import _end
-from gantrymq.testing.workload import IMMUNITY_MS
+from gantrymq.simulation.run import _end
+from gantrymq.simulation.workload import IMMUNITY_MS
+from gantrymq.simulation.world import cluster as simulated
+from gantrymq.simulation.world.cluster import START_GRACE_MS, Cluster
 
 HALVES = 20
 GRACE_MS = 500

@@ -12,9 +12,9 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.upkeep.housekeeping import Retention
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.message_store import MessageStore
-from gantrymq.testing.disk import SimDisk
 from tests.store.test_retention import HOUR_MS, filled
 from tests.support.places import open_store, run
 from tests.support.sim_clock import SimClock

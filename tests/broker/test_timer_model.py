@@ -22,9 +22,9 @@ from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.delivery.timer_rules import TimerRules, park_for
 from gantrymq.errors import StoreError
 from gantrymq.message import properties
+from gantrymq.simulation.world.disk import PowerCut, SimDisk
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
-from gantrymq.testing.disk import PowerCut, SimDisk
 from tests.support.places import open_store, record, small
 from tests.support.sim_clock import SimClock, settle
 

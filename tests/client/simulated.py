@@ -13,9 +13,9 @@ from gantrymq.aio import ConsumeFromWhere, LocalTransactionState, Message, Messa
 from gantrymq.client.connection.endpoint import Doors
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.validation import MAX_BODY_BYTES
-from gantrymq.testing.cluster import NAME_SERVERS, Cluster
-from gantrymq.testing.disk import SimDisk
-from gantrymq.testing.loop import VirtualLoop
+from gantrymq.simulation.world.cluster import NAME_SERVERS, Cluster
+from gantrymq.simulation.world.disk import SimDisk
+from gantrymq.simulation.world.loop import VirtualLoop
 
 TOPIC: Final = "T"
 GROUP: Final = "G"

@@ -25,7 +25,7 @@ from gantrymq.client.settings_rules import Addresses, Flag, Rule, Topic, Topics,
 from gantrymq.errors import ConfigError, GantryError, MessageIllegal, RequestRejected
 from gantrymq.message.given import shown
 from gantrymq.message.message import Message
-from gantrymq.testing.cluster import NAME_SERVERS
+from gantrymq.simulation.world.cluster import NAME_SERVERS
 from tests.client import simulated
 from tests.client.peer import run, until
 from tests.client.real import server

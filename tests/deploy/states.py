@@ -20,7 +20,7 @@ from gantrymq.protocol.headers.consumer import SendBack, UpdateConsumerOffset
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.message_ids import parse_offset_message_id
-from gantrymq.testing.disk import SimDisk
+from gantrymq.simulation.world.disk import SimDisk
 from tests.support.brokers import TIMEOUT_MS, Cluster, cluster, new_client
 
 MIB = 1 << 20

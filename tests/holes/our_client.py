@@ -10,8 +10,8 @@ from typing import Any, Final
 from gantrymq.aio import TransactionListener, TransactionProducer
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
-from gantrymq.testing.disk import SimDisk
-from gantrymq.testing.node import Node
+from gantrymq.simulation.world.disk import SimDisk
+from gantrymq.testing.local.node import Node
 from tests.holes.apache_stage import ApacheStage
 from tests.holes.stage import OurStage, Stage
 

@@ -27,10 +27,10 @@ from gantrymq.protocol.headers.pull import PullMessage, PullMessageAnswer
 from gantrymq.protocol.headers.topics import CreateTopic
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.testing.disk import SimDisk
-from gantrymq.testing.loop import VirtualLoop
-from gantrymq.testing.network import SimNetwork
-from gantrymq.testing.node import Node, NodeClock, own_tasks
+from gantrymq.simulation.world.disk import SimDisk
+from gantrymq.simulation.world.loop import VirtualLoop
+from gantrymq.simulation.world.network import SimNetwork
+from gantrymq.testing.local.node import Node, NodeClock, own_tasks
 from tests.holes.actors import Producer
 
 T = TypeVar("T")

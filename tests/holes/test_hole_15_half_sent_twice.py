@@ -26,7 +26,7 @@ from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.transaction import LocalTransactionState, Resolution
 from gantrymq.protocol.codes import ResponseCode
-from gantrymq.testing.cluster import NAME_SERVERS, BrokerHost, Cluster
+from gantrymq.simulation.world.cluster import NAME_SERVERS, BrokerHost, Cluster
 from gantrymq.transactions.table.open_halves import TransactionTable
 from tests.holes.actors import always
 from tests.holes.case import Apache, Case, Mutant, Observed, both

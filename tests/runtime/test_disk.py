@@ -16,7 +16,7 @@ import pytest
 from gantrymq.errors import DiskFull, StoreError, StoreLocked, StoreUnavailable, TooManyOpenFiles
 from gantrymq.runtime.disk import Disk, OsDisk, Usage, read_whole, write_durably
 from gantrymq.runtime.os_files import OsFile
-from gantrymq.testing.disk import SimDisk
+from gantrymq.simulation.world.disk import SimDisk
 
 
 @pytest.fixture(params=["real", "simulated"])

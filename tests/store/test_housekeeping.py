@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.recovery.cases import Case
-from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock, settle
 

@@ -9,10 +9,10 @@ from typing import Final
 import pytest
 
 from gantrymq.protocol.stored_message import scan
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.reading import QueueReader
 from gantrymq.store.values import GetResult
-from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 
 SEEDS: Final = 60

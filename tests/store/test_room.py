@@ -6,11 +6,11 @@ import pytest
 
 from gantrymq.errors import DiskFull
 from gantrymq.runtime.disk import Usage, read_whole, write_durably
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.layout import Layout
 from gantrymq.store.reserve import BLOCK_BYTES, Reserve, ReservedDisk
 from gantrymq.store.room import Facts, Level, Reason, Room, Use, base_of, level_of
 from gantrymq.store.space import Space
-from gantrymq.testing.disk import SimDisk
 from tests.support.places import run
 from tests.support.sim_clock import SimClock
 

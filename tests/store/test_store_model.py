@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gantrymq.errors import DiskFull, StoreError, StoreUnavailable
+from gantrymq.simulation.world.disk import PowerCut, SimDisk
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord, Placement
-from gantrymq.testing.disk import PowerCut, SimDisk
 from tests.support.places import open_store, record, small
 from tests.support.sim_clock import SimClock, settle
 

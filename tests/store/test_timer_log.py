@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from gantrymq.errors import StoreFormatUnknown
 from gantrymq.message.tags import java_hash
 from gantrymq.runtime.disk import OsDisk
+from gantrymq.simulation.world.disk import SimDisk, SimFile
 from gantrymq.store.timer_log import BLANK_MAGIC, DELETE, TimerCheck, TimerCheckFile, TimerLog, Unit
-from gantrymq.testing.disk import SimDisk, SimFile
 from tests.golden.stores import unpack
 
 FILE_BYTES = 52 * 5 + 20

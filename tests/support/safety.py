@@ -7,12 +7,12 @@ from typing import Any
 
 from gantrymq.message.send_status import SendStatus
 from gantrymq.runtime.clock import Clock
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.dispatch import Dispatch
 from gantrymq.store.files.segment import OpenFiles
 from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.conditions import Condition
 from gantrymq.store.log.safety import LogSafety
-from gantrymq.testing.disk import SimDisk
 from tests.support.sim_clock import SimClock
 
 EVERYTHING = 1 << 62

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from gantrymq.testing.checker import Violation, check
-from gantrymq.testing.history import decode, encode
+from gantrymq.simulation.judging.checker import Violation, check
+from gantrymq.simulation.judging.history import decode, encode
 
 
 def check_history(

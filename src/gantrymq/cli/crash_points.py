@@ -19,9 +19,9 @@ from gantrymq.cli.interrupts import ctrl_c_deferred, end_with_parent
 from gantrymq.cli.progress import shown
 from gantrymq.cli.simulate import CALLED_AS, FIXED, HASH_SEED
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.testing.crash.outcomes import Effort
-from gantrymq.testing.crash.points import Failure, Figures, Plan, Point, enumeration, pieces, silence, try_cuts
-from gantrymq.testing.crash.scenario import SHORT, WHOLE
+from gantrymq.simulation.crash.outcomes import Effort
+from gantrymq.simulation.crash.points import Failure, Figures, Plan, Point, enumeration, pieces, silence, try_cuts
+from gantrymq.simulation.crash.scenario import SHORT, WHOLE
 
 FLUSHES = {"sync": ("SYNC_FLUSH",), "async": ("ASYNC_FLUSH",), "both": ("SYNC_FLUSH", "ASYNC_FLUSH")}
 SHOWN = 10

@@ -21,12 +21,14 @@ from rich.console import Console
 from gantrymq.cli.interrupts import ctrl_c_deferred, end_with_parent
 from gantrymq.cli.progress import shown
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.testing import groups, simulation, sql_simulation
-from gantrymq.testing.faults import FAULTS
-from gantrymq.testing.history import encode
-from gantrymq.testing.shrink import shrink
-from gantrymq.testing.simulation import Plan, Result
-from gantrymq.testing.waits import run as waits
+from gantrymq.simulation import run as simulation
+from gantrymq.simulation.faults import FAULTS
+from gantrymq.simulation.groups import run as groups
+from gantrymq.simulation.judging.history import encode
+from gantrymq.simulation.run import Plan, Result
+from gantrymq.simulation.shrink import shrink
+from gantrymq.simulation.sql import run as sql_simulation
+from gantrymq.simulation.waits import run as waits
 
 HASH_SEED = "PYTHONHASHSEED"
 """The order of sets of strings is part of a run: with the same value a seed gives the same run everywhere."""

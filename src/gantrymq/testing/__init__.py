@@ -1,5 +1,4 @@
-"""Tests with a whole cluster in one process: ``LocalCluster`` for programs that use a broker, and the simulation that
-tests the broker itself, with time, chance, disk and network from a seed."""
+"""For tests of programs that use a broker: ``LocalCluster``, a whole cluster inside the process of a test."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when it is asked for: the simulation needs none of it.
+    # Loaded when it is asked for: the pytest plugin imports this package in every run.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -10,7 +10,7 @@ from gantrymq.broker.delivery.delivered import Delivered
 from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.message import properties
 from gantrymq.runtime.steady import SteadyTime
-from gantrymq.testing.disk import SimDisk
+from gantrymq.simulation.world.disk import SimDisk
 from tests.broker.delivery import test_delay, test_timer
 from tests.support.places import run
 from tests.support.sim_clock import SimClock, settle

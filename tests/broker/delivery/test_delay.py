@@ -12,9 +12,9 @@ from gantrymq.broker.delivery.delay_levels import park, real_place
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
 from gantrymq.runtime.disk import read_whole, write_durably
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.message_store import MessageStore
-from gantrymq.testing.disk import SimDisk
 from tests.support.places import HOST, durable, record, run
 from tests.support.sim_clock import SimClock, settle
 

@@ -14,9 +14,9 @@ from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import TIMER
 from gantrymq.message.tags import java_hash
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.message_store import MessageStore
-from gantrymq.testing.disk import SimDisk
 from tests.support.places import HOST, durable, record, run
 from tests.support.sim_clock import SimClock, settle
 

@@ -12,11 +12,11 @@ from gantrymq.broker.operations.admission import Admission
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.runtime.rng import SystemRng
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.layout import Layout
 from gantrymq.store.reserve import Reserve
 from gantrymq.store.room import Room
 from gantrymq.store.space import Space
-from gantrymq.testing.disk import SimDisk
 from tests.support.brokers import send_header
 from tests.support.sim_clock import SimClock
 

@@ -8,7 +8,7 @@ from gantrymq.broker.registries.filters import KEPT_AFTER_DEATH_MS, ConsumerFilt
 from gantrymq.errors import ConfigError
 from gantrymq.protocol.bodies.heartbeat import SubscriptionData
 from gantrymq.runtime.disk import read_whole
-from gantrymq.testing.disk import SimDisk
+from gantrymq.simulation.world.disk import SimDisk
 from tests.support.places import run
 from tests.support.sim_clock import SimClock
 

@@ -14,7 +14,7 @@ from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk, read_whole, write_durably
-from gantrymq.testing.disk import SimDisk
+from gantrymq.simulation.world.disk import SimDisk
 from tests.golden.stores import NAMES, unpack
 from tests.support.places import run
 from tests.support.sim_clock import SimClock, settle

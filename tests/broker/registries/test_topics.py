@@ -10,7 +10,7 @@ from gantrymq.broker.registries.groups import Group, Groups
 from gantrymq.broker.registries.topics import Topics, apply_attributes
 from gantrymq.errors import ConfigError, DiskFull, MessageIllegal
 from gantrymq.protocol.bodies.topics import TopicConfig
-from gantrymq.testing.disk import SimDisk
+from gantrymq.simulation.world.disk import SimDisk
 from tests.support.sim_clock import SimClock
 
 PATH = "/config/topics.json"

@@ -18,7 +18,7 @@ from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.protocol.headers.send import SendMessageAnswer, SendMessageLong
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.protocol.stored_message import scan
-from gantrymq.testing.disk import SimDisk
+from gantrymq.simulation.world.disk import SimDisk
 from tests.support.brokers import TIMEOUT_MS, Cluster, on_broker, send_header, until
 
 KEY = "UNIQ_KEY\x01C0000202\x02"

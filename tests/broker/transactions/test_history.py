@@ -14,7 +14,7 @@ from gantrymq.broker.refusal import Refusal
 from gantrymq.broker.transactions.history import CLEAN_START, FIRST_START, KILLED_START, TransactionHistory
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.hosts import host_text
-from gantrymq.testing.disk import SimDisk
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.transactions.history.events import EndRefusal, Event, Kind, key_of
 from gantrymq.transactions.table.decisions import Cause, Decision
 from tests.broker.transaction_lab import DONE, HOST, TOPIC, Half, Lab, LabClient, LabClock

@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.runtime.disk import OsDisk
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.files.checkpoint import Checkpoint, CheckpointFile, Mark, MarkFile, read_checkpoint, read_mark
-from gantrymq.testing.disk import SimDisk
 from tests.golden.stores import NAMES, expected, unpack
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.errors import DiskFull
+from gantrymq.simulation.world.disk import SimDisk, SimFile
+from gantrymq.simulation.world.disk_content import SECTOR
 from gantrymq.store.files.segment import OpenFiles, Segment, segment_name
-from gantrymq.testing.disk import SimDisk, SimFile
-from gantrymq.testing.disk_content import SECTOR
 
 
 def segment(disk: SimDisk, base: int = 8192, size: int = 8192) -> Segment:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.errors import DiskFull, InvariantViolated
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.files.segment import OpenFiles
 from gantrymq.store.files.segmented_file import SegmentedFile, list_segments
-from gantrymq.testing.disk import SimDisk
 
 
 def sequence(disk: SimDisk, *, durable: bool = True) -> SegmentedFile:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from gantrymq.message import properties
 from gantrymq.message.tags import java_hash
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.index.index import key_hash, keys_of
 from gantrymq.store.index.index_file import IndexFile
-from gantrymq.testing.disk import SimDisk
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock
 

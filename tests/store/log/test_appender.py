@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from gantrymq.errors import DiskFull, InvariantViolated, MessageIllegal, StoreError, StoreUnavailable, TooManyOpenFiles
 from gantrymq.protocol.stored_message import pack_host, record_size
 from gantrymq.runtime.disk import File, Usage
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.log.appender import APPENDS_PER_WRITE
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.room import Use
 from gantrymq.store.values import NewRecord
-from gantrymq.testing.disk import SimDisk
 from tests.support.places import HOST, durable, open_store, record, run, small
 from tests.support.records import encode_record
 from tests.support.sim_clock import SimClock, settle

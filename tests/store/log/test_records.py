@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from gantrymq.errors import CorruptRecord
 from gantrymq.protocol.stored_message import encode_blank, pack_host
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.files.segment import OpenFiles
 from gantrymq.store.files.segmented_file import SegmentedFile
 from gantrymq.store.log.records import LogWalk, Parsed, is_good, looks_torn, parse
-from gantrymq.testing.disk import SimDisk
 from tests.support.records import encode_record
 
 V4 = pack_host("127.0.0.1:10911")

@@ -12,10 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from gantrymq.errors import DiskFull, InvariantViolated, StoreError, StoreUnavailable
 from gantrymq.message.send_status import SendStatus
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.message_store import MessageStore
-from gantrymq.testing.disk import SimDisk
 from tests.support.places import HOST, record, run, small
 from tests.support.safety import LateReplica, empty_dispatch, empty_log, safety_of
 from tests.support.sim_clock import SimClock, settle

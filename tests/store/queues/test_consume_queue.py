@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.files.segment import OpenFiles
 from gantrymq.store.queues.consume_queue import BLANK_SIZE, ENTRY, ConsumeQueue
 from gantrymq.store.queues.queue_table import QueueTable, list_queues
-from gantrymq.testing.disk import SimDisk
 
 
 def queue(disk: SimDisk, bases: list[int] | None = None) -> ConsumeQueue:

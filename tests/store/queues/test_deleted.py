@@ -10,9 +10,9 @@ import pytest
 
 from gantrymq.errors import StoreError
 from gantrymq.message.message_types import NORMAL
+from gantrymq.simulation.world.disk import PowerCut, SimDisk
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
-from gantrymq.testing.disk import PowerCut, SimDisk
 from tests.store.test_retention import filled
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock

@@ -15,11 +15,11 @@ import pytest
 
 from gantrymq.errors import GantryError
 from gantrymq.protocol.stored_message import scan
+from gantrymq.simulation.world.disk import SimDisk, SimFile
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.queues.consume_queue import ENTRY_BYTES
 from gantrymq.store.recovery.quarantine import Quarantine
 from gantrymq.store.values import Boundary, Placement
-from gantrymq.testing.disk import SimDisk, SimFile
 from tests.support.places import durable, open_store, record, run, small
 
 COUNT: Final = 60

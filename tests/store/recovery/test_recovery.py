@@ -12,11 +12,11 @@ import pytest
 from gantrymq.errors import StoreError
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.disk import OsDisk
+from gantrymq.simulation.world.disk import PowerCut, SimDisk
 from gantrymq.store.files.checkpoint import MarkFile
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.recovery.cases import Case
 from gantrymq.store.values import GetStatus, Placement
-from gantrymq.testing.disk import PowerCut, SimDisk
 from tests.support.places import durable, open_store, record, run, small
 
 

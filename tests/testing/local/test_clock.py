@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gantrymq.testing.local.clock import NodeTime, VirtualClock
-from gantrymq.testing.node import Node
+from gantrymq.testing.local.node import Node
 
 
 def ignore() -> None:

@@ -9,7 +9,7 @@ import pytest
 from gantrymq.errors import Unreachable
 from gantrymq.runtime.network import Link
 from gantrymq.testing.local.network import BROKER_PORT, HOST, NAME_SERVER_PORT, LocalNetwork
-from gantrymq.testing.node import Node
+from gantrymq.testing.local.node import Node
 
 
 def ignore() -> None:

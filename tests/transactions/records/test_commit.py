@@ -12,10 +12,10 @@ from gantrymq.errors import MessageIllegal
 from gantrymq.message import properties
 from gantrymq.message.system_topics import OP
 from gantrymq.protocol.stored_message import decode_record, pack_host
+from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
-from gantrymq.testing.disk import SimDisk
 from gantrymq.transactions.records.commit import append_commit, append_commits
 from gantrymq.transactions.records.half import final_record, new_record_of, op_record
 from gantrymq.transactions.rules.states import State

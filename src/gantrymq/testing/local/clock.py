@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable
 
 from gantrymq.runtime.clock import Clock, Timer
-from gantrymq.testing.node import Node
+from gantrymq.testing.local.node import Node
 
 
 class _Timer:

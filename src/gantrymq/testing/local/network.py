@@ -16,7 +16,7 @@ from typing import Any, Final
 from gantrymq.errors import Unreachable, UsedAfterFork
 from gantrymq.runtime.addresses import address_of
 from gantrymq.runtime.network import Gate, Link, Listener, Receiver
-from gantrymq.testing.node import Node
+from gantrymq.testing.local.node import Node
 
 HOST: Final = "127.0.0.1"
 NAME_SERVER_PORT: Final = 9876

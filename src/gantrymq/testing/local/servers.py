@@ -17,7 +17,7 @@ from gantrymq.runtime.rng import SystemRng
 from gantrymq.testing.local.clock import NodeTime
 from gantrymq.testing.local.disk import MemoryDisk
 from gantrymq.testing.local.network import BROKER_PORT, HOST, NAME_SERVER_PORT, LocalNetwork
-from gantrymq.testing.node import Node, own_tasks
+from gantrymq.testing.local.node import Node, own_tasks
 
 STORE: Final = "/store"
 SMALL: Final[dict[str, Any]] = {"max_hash_slot_num": 1_000, "max_index_num": 4_000, "long_polling_gather_mills": 0}

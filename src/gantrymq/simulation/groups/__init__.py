@@ -1,0 +1,1 @@
+"""Consumer groups under faults: their programs, the faults, a run."""

@@ -1,0 +1,1 @@
+"""Services with local transactions under faults: gantrymq.sql on simulated databases."""

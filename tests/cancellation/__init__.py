@@ -1,0 +1,1 @@
+"""Each call of the asyncio client, cancelled at each of its steps."""

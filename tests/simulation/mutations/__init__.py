@@ -1,0 +1,1 @@
+"""Brokers, clients and services that are broken on purpose, and the seeds that find them."""

@@ -1,0 +1,147 @@
+"""gantrymq.sql broken on purpose: the simulation of local transactions must find each of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Final
+
+from gantrymq.client.sending.halves import Done, Halves
+from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.simulation.sql.run import run
+from gantrymq.sql.rows import tables
+from gantrymq.sql.rows.tables import DATABASE
+from gantrymq.sql.rules import claim, steps
+from gantrymq.sql.rules.claim import COMMIT, ROLLBACK, Answer, Failed, Query, Rows
+from gantrymq.sql.rules.outcomes import Outcomes
+from gantrymq.sql.transaction import async_enlistment
+from gantrymq.sql.transaction.async_enlistment import AsyncEnlistment
+from tests.simulation.mutations.mutation import Mutation, Patch
+
+Queries = Generator[Query, Rows | Failed, Answer]
+
+
+def _without_a_key(patch: Patch) -> None:
+    patch(async_enlistment, "ddl", lambda *of: [text.replace("PRIMARY KEY", "") for text in tables.ddl(*of)])
+
+
+def _end_early(patch: Patch) -> None:
+    def prepare(transaction_id: str) -> Generator[steps.Step, Any, None]:
+        yield steps.HalvesStored()
+        yield steps.InsertOutcome(transaction_id)
+        yield steps.EndHalves(COMMIT)
+
+    patch(steps, "prepare", prepare)
+
+
+def _do_not_wait(patch: Patch) -> None:
+    def prepare(transaction_id: str) -> Generator[steps.Step, Any, None]:
+        yield steps.InsertOutcome(transaction_id)
+
+    patch(steps, "prepare", prepare)
+
+
+def _claiming(patch: Patch, answered: Callable[[Query, Rows | Failed], Answer | None], only: bool = False) -> None:
+    """``answered``: an answer that ends the claim at once; ``only``: CLAIM is answered ROLLBACK and not executed."""
+    right = claim.claim
+
+    def wrong(transaction_id: str, database: str) -> Queries:
+        queries = right(transaction_id, database)
+        query = next(queries)
+        while True:
+            if only and query is Query.CLAIM:
+                return ROLLBACK
+            found = yield query
+            answer = answered(query, found)
+            if answer is not None:
+                return answer
+            try:
+                query = queries.send(found)
+            except StopIteration as end:
+                told: Answer = end.value
+                return told
+
+    patch(steps, "claim", wrong)
+
+
+def _errors_are_no_rows(patch: Patch) -> None:
+    _claiming(patch, lambda query, found: ROLLBACK if query is Query.FIND and isinstance(found, Failed) else None)
+
+
+def _failed_inserts_claim(patch: Patch) -> None:
+    _claiming(patch, lambda query, found: ROLLBACK if query is Query.CLAIM and isinstance(found, Failed) else None)
+
+
+def _only_read(patch: Patch) -> None:
+    _claiming(patch, lambda query, found: None, only=True)
+
+
+def _believe_any_database(patch: Patch) -> None:
+    read_rows = claim.read_rows
+
+    def read(rows: Rows, transaction_id: str, database: str) -> Answer | None:
+        return read_rows(rows, transaction_id, next((row[2] for row in rows if row[0] == DATABASE), database))
+
+    patch(claim, "read_rows", read)
+
+
+def _no_horizon(patch: Patch) -> None:
+    patch(Outcomes, "move_horizon", lambda self, horizon: [[], []])
+
+
+def _unknown_is_rollback(patch: Patch) -> None:
+    def settle(transaction_id: str, database: str) -> steps.Steps:
+        answer = yield from steps.ask(transaction_id, database)
+        if answer.state is LocalTransactionState.UNKNOWN:
+            answer = ROLLBACK
+        yield steps.EndHalves(answer)
+        return answer
+
+    patch(steps, "settle", settle)
+
+
+def _failure_is_rollback(patch: Patch) -> None:
+    patch(AsyncEnlistment, "failed", lambda self: self._end(steps.rolled_back()))
+
+
+def _do_not_wait_for_drops(patch: Patch) -> None:
+    def hasty(self: Halves, done: Done) -> bool:
+        if self._failed is None and any(half.begun is None for half in self._halves.values()):
+            return False
+        done(None, self._failed)
+        return True
+
+    patch(Halves, "_tell_stored", hasty)
+
+
+def _row_of_its_own(patch: Patch) -> None:
+    prepare = AsyncEnlistment.prepare
+    patch(AsyncEnlistment, "prepare", lambda self, insert: prepare(self, lambda row: self._local.database.alone([row])))
+
+
+def _at_any_age(patch: Patch) -> None:
+    prepare = AsyncEnlistment.prepare
+
+    async def old(self: AsyncEnlistment, insert: async_enlistment.AsyncInsert) -> None:
+        self._last_moment = float("inf")
+        await prepare(self, insert)
+
+    patch(AsyncEnlistment, "prepare", old)
+
+
+SQL_MUTATIONS: Final = (
+    Mutation("sql: a claim without a unique row", _without_a_key, 50, run),
+    Mutation("sql: halves end before the commit", _end_early, 50, run),
+    Mutation("sql: an error is read as \"not there\"", _errors_are_no_rows, 50, run),
+    Mutation("sql: a claim whose insert fails counts", _failed_inserts_claim, 50, run),
+    Mutation("sql: a claim reads and does not insert", _only_read, 50, run),
+    Mutation("sql: the commit does not wait for its halves", _do_not_wait, 50, run),
+    Mutation("sql: another database is believed", _believe_any_database, 50, run),
+    Mutation("sql: rows are deleted without a horizon", _no_horizon, 300, run),
+    Mutation("sql: an unknown outcome of a commit is a rollback", _unknown_is_rollback, 50, run),
+    Mutation("sql: a failed commit is a rollback", _failure_is_rollback, 50, run),
+    Mutation("sql: messages of a savepoint are not dropped",
+             lambda p: p(AsyncEnlistment, "drop", lambda self, belongs: None), 50, run),
+    Mutation("sql: the commit does not wait for dropped messages", _do_not_wait_for_drops, 300, run),
+    Mutation("sql: the outcome row is committed on its own", _row_of_its_own, 50, run),
+    Mutation("sql: a transaction of any age may commit", _at_any_age, 300, run),
+)  # fmt: skip
