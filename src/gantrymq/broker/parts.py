@@ -150,7 +150,7 @@ def _sending(parts: Parts) -> Sending:
     halves = HalfSends(config, admission, parts.waiting.coordinator)
     steering = Steering(topics, groups, parts.waiting.time, delays_ms, rules, None if timer is None else timer.now_ms)
     return Sending(
-        Sends(config, admission, durability, halves, steering, unique_ids),
+        Sends(config, admission, durability, halves, steering, unique_ids, parts.counters),
         BatchSends(admission, durability, unique_ids),
         HalvesSends(admission, durability, halves, parts.waiting.coordinator, stamp_of(config)),
         SendBacks(store, topics, groups, rng, parts.waiting.time, delays_ms, parts.counters, parts.rights),

@@ -130,6 +130,7 @@ def test_a_recalled_message_is_not_delivered_and_its_neighbours_are() -> None:
         await b.clock.advance(6)
         assert b.delivered() == [b"a", b"c"]
         assert +b.timer.waiting == Counter()
+        assert b.timer.counts.delays[java_hash("T")].counts[0] == 3, "the order to withdraw is no message"
 
     scenario(work)
 
@@ -161,6 +162,9 @@ def test_a_far_message_is_rolled_and_still_delivered_once_in_time() -> None:
         await b.clock.advance(2)
         assert b.delivered() == [b"far"]
         assert b.timer.oldest_log_offset() is None
+        delays = b.timer.counts.delays[java_hash("T")]
+        assert delays.counts == [0, 0, 0, 0, 0, 0, 1], "once, although it was noted three times"
+        assert 5 * DAY_MS / 1000 - 1 <= delays.sum <= 5 * DAY_MS / 1000
 
     scenario(work)
 

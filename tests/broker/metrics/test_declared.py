@@ -210,24 +210,30 @@ def test_what_is_parked_counts_after_a_restart_until_it_is_resumed(tmp_path: Pat
     on_broker(second, tmp_path)
 
 
-def test_dead_letters_of_a_group_begin_at_zero(tmp_path: Path) -> None:
+def test_dead_letters_of_a_topic_begin_at_zero_and_count_whichever_way_they_came(tmp_path: Path) -> None:
     """A series that begins at 1 has no increase, so that nobody hears of the first dead letter."""
 
     async def work(running: Cluster) -> None:
         metrics = running.broker.metrics
         running.broker.groups.find("G")
-        assert metrics.read(messages.DEAD_LETTERS.name)["G", "false"] == 0
+        running.broker.offsets.commit("G", "Orders", 0, 0)
+        assert metrics.read(messages.DEAD_LETTERS.name) == {("Orders", "G", "false"): 0}
         sent = await running.sent("Orders", b"x")
         header = SendBack(
             offset=parse_offset_message_id(sent.msg_id)[1], group="G", delay_level=-1, max_reconsume_times=16
         )
         assert (await running.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)).code == ResponseCode.SUCCESS
-        assert metrics.read(messages.DEAD_LETTERS.name)["G", "false"] == 1
+        assert metrics.read(messages.DEAD_LETTERS.name) == {("Orders", "G", "false"): 1}
         assert metrics.read(messages.STORED_DEAD_LETTERS.name)["G", "false"] == 1
 
+        retry, own = {"reconsume_times": 2, "max_reconsume_times": 1}, "RETRY_TOPIC\x01Refunds\x02"
+        assert (await running.send("%RETRY%G", b"x", own, **retry)).code == ResponseCode.SUCCESS
+        assert metrics.read(messages.DEAD_LETTERS.name) == {("Orders", "G", "false"): 1, ("Refunds", "G", "false"): 1}
+        assert metrics.read(messages.STORED_DEAD_LETTERS.name)["G", "false"] == 2
+
     async def later(running: Cluster) -> None:
-        assert running.broker.metrics.read(messages.DEAD_LETTERS.name)["G", "false"] == 0
-        assert running.broker.metrics.read(messages.STORED_DEAD_LETTERS.name)["G", "false"] == 1
+        assert running.broker.metrics.read(messages.DEAD_LETTERS.name) == {("Orders", "G", "false"): 0}
+        assert running.broker.metrics.read(messages.STORED_DEAD_LETTERS.name)["G", "false"] == 2
 
     on_broker(work, tmp_path)
     on_broker(later, tmp_path)
@@ -238,7 +244,7 @@ def test_what_an_alert_counts_is_there_before_it_happens(rule: dict[str, Any], t
     """For each ``increase`` of an alert: a new broker shows the series with 0, with every label value that it names."""
 
     async def work(running: Cluster) -> None:
-        running.broker.groups.find("G")
+        running.broker.offsets.commit("G", "Orders", 0, 0)
         metrics = running.broker.metrics
         for name in re.findall(r"increase\((\w+)", rule["expr"]):
             found = metrics.numbers(name)

@@ -89,14 +89,15 @@ class PopLab:
         self.offsets = ConsumerOffsets(
             self.disk, self.store.path("config/consumerOffset.json"), self.clock.wall_ms()
         )  # fmt: skip
+        self.counters = MessageCounters()
         self.consumption = PopConsumption(
-            self.config, self.store, self.topics, self.groups, self.offsets, self.clock, self.rng, self.disk, HOST
-        )
+            self.config, self.store, self.topics, self.groups, self.offsets, self.clock, self.rng, self.disk, HOST,
+            self.counters,
+        )  # fmt: skip
         checks = PopChecks(self.config, self.topics, self.groups)
         waiting = Waiting(self.clock, self.config.pop.pop_polling_size, self.config.pop.max_pop_polling_size)
         self.store.arrivals.append(waiting.arrived)
         self.consumption.deliveries.opened = waiting.wake
-        self.counters = MessageCounters()
         self.requests = PopRequests(self.config, checks, self.consumption, waiting, self.clock, self.counters, None)
         self.acks = PopAcks(
             checks, self.consumption.deliveries, self.store, self.clock, self.config.identity.broker_name

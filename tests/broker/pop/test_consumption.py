@@ -78,6 +78,18 @@ def test_what_came_back_does_not_come_back_twice_after_a_crash(tmp_path: Path) -
     assert lab.bodies(f"%RETRY%{GROUP}_{TOPIC}") == ["a"]
 
 
+def test_a_popped_message_that_is_given_up_counts_as_a_dead_letter_of_its_topic(tmp_path: Path) -> None:
+    lab = PopLab(tmp_path / "store", retry_max_times=1)
+    send(lab, "a", "b")
+    lab.pop(invisible_ms=100)
+    lab.clock.advance(1.0)
+    assert not lab.counters.given_up
+    assert sorted(bodies(lab.pop(invisible_ms=100))) == ["a", "b"]
+    lab.clock.advance(1.0)
+    assert lab.counters.given_up == {(TOPIC, GROUP): 2}
+    assert sorted(lab.bodies(f"%DLQ%{GROUP}")) == ["a", "b"]
+
+
 def test_the_offsets_tell_what_of_the_revive_topic_is_done(tmp_path: Path) -> None:
     lab = PopLab(tmp_path / "store", revive_queue_num=1)
     send(lab, "a", "b")

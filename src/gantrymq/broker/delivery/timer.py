@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gantrymq.broker.delivery.delivered import NOWHERE, Delivered, Delivering
+from gantrymq.broker.delivery.timer_counts import TimerCounts
 from gantrymq.broker.delivery.timer_recovery import (
     behind_last_unit,
     first_copy,
@@ -30,7 +31,7 @@ from gantrymq.broker.delivery.timer_recovery import (
     last_with_copies,
     time_at_start,
 )
-from gantrymq.broker.delivery.timer_rules import Name, TimerRules, delivery, name_of, withdrawn_by
+from gantrymq.broker.delivery.timer_rules import Name, TimerRules, delivery, is_order, name_of, withdrawn_by
 from gantrymq.errors import StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
@@ -41,7 +42,7 @@ from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.room import Use
-from gantrymq.store.timer_log import DELETE, ROLL, TimerCheck, TimerCheckFile, TimerLog, Unit
+from gantrymq.store.timer_log import DELETE, TimerCheck, TimerCheckFile, TimerLog, Unit
 from gantrymq.store.values import NewRecord
 
 log = logging.getLogger("gantrymq.broker")
@@ -117,10 +118,7 @@ class TimedDelivery:
         self._failing = False
         """Whether the last attempt to deliver was refused by the store."""
         self._slot_ended: asyncio.Future[None] | None = None
-        self.enqueued: Counter[int] = Counter()
-        """Hash of a real topic to how many messages were noted since the start."""
-        self.dequeued: Counter[int] = Counter()
-        """Likewise, how many were delivered."""
+        self.counts: Final = TimerCounts()
         self._recover()
         self._heap = sorted(self._log.slots)
         self._copies_until_ms = last_with_copies(self._log, self._copies, self.now_ms())
@@ -243,12 +241,15 @@ class TimedDelivery:
         if found.next_offset <= self._next:
             log.error("message %d of the timer topic cannot be read and is skipped", self._next)
             found.next_offset = self._next + 1
-        units = [unit for message in scan(found.data, check=False) if (unit := self._unit(message)) is not None]
+        waiting = [
+            (message, unit) for message in scan(found.data, check=False) if (unit := self._unit(message)) is not None
+        ]
+        units = [unit for _, unit in waiting]
         new = {unit.time_ms for unit in units} - self._log.slots.keys()
         try:
             if units:
                 self._log.append(units)
-                self.enqueued.update(unit.topic_hash for unit in units if not _is_order(unit))
+                self.counts.noted(waiting)
             self._note(self.check.read_ms, found.next_offset)
         except (StoreError, OSError) as error:
             log.error("timer messages cannot be added to the timer log, trying again: %s", error)
@@ -316,7 +317,7 @@ class TimedDelivery:
         self._timer = self._clock.call_later(seconds, call)
 
     def _withdrawn(self, units: list[Unit]) -> set[Name]:
-        orders = (self._store.read(unit.log_offset) for unit in units if _is_order(unit))
+        orders = (self._store.read(unit.log_offset) for unit in units if is_order(unit))
         return {withdrawn_by(order) for order in orders if order is not None}
 
     def _step(self) -> None:
@@ -348,7 +349,7 @@ class TimedDelivery:
         while position < len(slot.units) and len(records) < BATCH_MAX and size < BATCH_MAX_BYTES:
             unit = slot.units[position]
             position += 1
-            if _is_order(unit) or unit.log_offset in self._copies:
+            if is_order(unit) or unit.log_offset in self._copies:
                 continue
             message = self._store.read(unit.log_offset)
             if message is None:
@@ -371,7 +372,7 @@ class TimedDelivery:
             self._failed(error)
             return
         self._failing = False
-        self.dequeued.update(unit.topic_hash for unit in slot.units[slot.position : position] if not _is_order(unit))
+        self.counts.delivered(slot.units[slot.position : position])
         slot.position, slot.end = position, end
         self._step()
 
@@ -448,8 +449,3 @@ def _is_second_copy(message: StoredMessage, unit: Unit, slot: _Slot, position: i
     # An order to forget a message has its name, and may be of the same millisecond.
     identity = (name_of(message), message.born_timestamp, unit.magic & DELETE)
     return slot.rolled.setdefault(identity, position) != position
-
-
-def _is_order(unit: Unit) -> bool:
-    """Whether this message withdraws another one."""
-    return bool(unit.magic & DELETE) and not unit.magic & ROLL

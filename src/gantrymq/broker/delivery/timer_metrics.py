@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final
 
@@ -12,7 +12,7 @@ from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.metrics.labels import STORAGE, STORAGE_LABELS
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.message.tags import java_hash
-from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading
+from gantrymq.observability.metrics import Kind, Metric, Metrics, Read, Reading, Value
 
 BY_TOPIC: Final = (*STORAGE_LABELS, "topic")
 BOUNDS_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
@@ -45,6 +45,10 @@ DEQUEUE_LATENCY: Final[Metric] = Metric(
     "rocketmq_timer_dequeue_latency_milliseconds", Kind.GAUGE, "milliseconds", STORAGE_LABELS,
     "For how long the first of those messages is due; 0 when there is none.",
 )  # fmt: skip
+DELAYS: Final[Metric] = Metric(
+    "rocketmq_delay_message_latency_seconds", Kind.HISTOGRAM, "seconds", BY_TOPIC,
+    "For how long timer messages of a topic were to wait, from their birth. Each counts once, when it is noted.",
+)  # fmt: skip
 WITHIN: Final[Metric] = Metric(
     "rocketmq_timer_message_snapshot", Kind.GAUGE, "messages", (*STORAGE_LABELS, "timer_bound_s"),
     "Timer messages whose time comes within so many seconds.",
@@ -54,21 +58,21 @@ WITHIN: Final[Metric] = Metric(
 def declare_timer(metrics: Metrics, timer: TimedDelivery, topics: Topics) -> None:
     """Declare the metrics of this module."""
 
-    def by_topic(count: Callable[[], Counter[int]]) -> Callable[[], list[Reading]]:
-        def read() -> list[Reading]:
-            counted = count()
-            names = {java_hash(name): name for name in topics.names()} if counted else {}
-            return [((*STORAGE, names[number]), max(0, value)) for number, value in counted.items() if number in names]
+    def by_topic(values: Mapping[int, Value]) -> Iterator[Reading]:
+        names = {java_hash(name): name for name in topics.names()} if values else {}
+        return (((*STORAGE, names[number]), value) for number, value in values.items() if number in names)
 
-        return read
+    def numbers(count: Callable[[], Counter[int]]) -> Read:
+        return lambda: by_topic({number: max(0, value) for number, value in count().items()})
 
-    metrics.declare(WAITING, by_topic(lambda: timer.waiting))
-    metrics.declare(ENQUEUED, by_topic(lambda: timer.enqueued))
-    metrics.declare(DEQUEUED, by_topic(lambda: timer.dequeued))
+    metrics.declare(WAITING, numbers(lambda: timer.waiting))
+    metrics.declare(ENQUEUED, numbers(lambda: timer.counts.enqueued))
+    metrics.declare(DEQUEUED, numbers(lambda: timer.counts.dequeued))
     metrics.declare_table((ENQUEUE_BEHIND, ENQUEUE_LATENCY), lambda: ((STORAGE, timer.not_noted()),))
     metrics.declare_table(
         (DEQUEUE_BEHIND, DEQUEUE_LATENCY), lambda: ((STORAGE, overdue(timer.by_slot, timer.now_ms())),)
     )
+    metrics.declare(DELAYS, lambda: by_topic(timer.counts.delays))
     metrics.declare(WITHIN, lambda: within(timer.by_slot, timer.now_ms()))
 
 

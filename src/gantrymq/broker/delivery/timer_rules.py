@@ -83,6 +83,17 @@ class TimerRules:
         )
 
 
+def is_order(unit: Unit) -> bool:
+    """Whether this message withdraws another one."""
+    return bool(unit.magic & DELETE) and not unit.magic & ROLL
+
+
+def delay_s(message: StoredMessage) -> float:
+    """For how many seconds a message of the timer topic is to wait: from its birth, by the clock of its sender."""
+    out = properties.find(message.properties_text, properties.TIMER_OUT_MS) or "0"
+    return max(0, int(out) - message.born_timestamp) / 1000
+
+
 def due_ms(text: str, now_ms: int) -> int:
     """The time of delivery that a message asks for. Raises MessageIllegal for an invalid number."""
     for name, factor, start in (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -10,7 +9,7 @@ from gantrymq.broker.metrics.counters import Got, MessageCounters
 from gantrymq.broker.metrics.labels import BY_TOPIC_AND_GROUP, flag, is_system_group, topic_and_group
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.message.message_types import NAMES
-from gantrymq.message.system_topics import DEAD_LETTER_PREFIX
+from gantrymq.message.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, normal_topic
 from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading, Value, single
 from gantrymq.store.message_store import MessageStore
 
@@ -49,8 +48,8 @@ SENT_BACK: Final[Metric] = Metric(
     "Messages that a consumer of the group could not consume and sent back, to get them again later.",
 )  # fmt: skip
 DEAD_LETTERS: Final[Metric] = Metric(
-    "rocketmq_send_to_dlq_messages_total", Kind.COUNTER, "messages", ("consumer_group", "is_system"),
-    "Messages that the group failed to consume too often; they are in its dead-letter queue.",
+    "rocketmq_send_to_dlq_messages_total", Kind.COUNTER, "messages", ("topic", "consumer_group", "is_system"),
+    "Messages of a topic that the group failed to consume too often; they are in its dead-letter queue.",
 )  # fmt: skip
 STORED_DEAD_LETTERS: Final[Metric] = Metric(
     "gantry_dead_letter_messages", Kind.GAUGE, "messages", ("consumer_group", "is_system"),
@@ -77,7 +76,7 @@ class _MessageReadings:
     def __init__(self, store: MessageStore, registries: Registries, counters: MessageCounters) -> None:
         self._store = store
         self._topics = registries.topics
-        self._groups = registries.groups
+        self._offsets = registries.offsets
         self._counters = counters
 
     def arrived(self) -> Iterator[tuple[tuple[str, ...], tuple[Value, ...]]]:
@@ -95,13 +94,14 @@ class _MessageReadings:
             yield topic_and_group(self._topics, topic, group), times
 
     def dead_letters(self) -> Iterator[Reading]:
-        """Of every group from its beginning on: a series that begins at 1 would have no increase."""
-        put = Counter(dict.fromkeys(self._groups.names(), 0))
-        for (topic, _), sizes in self._store.arrived().items():
-            if topic.startswith(DEAD_LETTER_PREFIX):
-                put[topic.removeprefix(DEAD_LETTER_PREFIX)] += sum(sizes.counts)
-        for group in sorted(put):
-            yield (group, flag(is_system_group(group))), put[group]
+        """Of every group and topic from its first delivery on: a series that begins at 1 would have no increase."""
+        read = {(topic, group) for group, topic in self._offsets.pairs()} | self._counters.deliveries.keys()
+        own = {(normal_topic(topic, group), group) for topic, group in read}
+        given_up = self._counters.given_up
+        known = {place for place in own if not place[0].startswith(RETRY_PREFIX)} | given_up.keys()
+        for topic, group in sorted(known):
+            system = self._topics.is_system(topic) or is_system_group(group)
+            yield (topic, group, flag(system)), given_up[topic, group]
 
     def waiting_dead_letters(self) -> Iterator[Reading]:
         for name in self._topics.names():

@@ -12,6 +12,7 @@ from gantrymq.broker.delivery.delay_levels import park
 from gantrymq.broker.delivery.timer_rules import HEADROOM_BYTES, park_for
 from gantrymq.broker.durability import Done, Durability, refusal
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.operations.admission import (
     FITS_ANYWAY,
     SENDER_FLAGS,
@@ -46,6 +47,7 @@ class Sends:
         halves: HalfSends,
         steering: Steering,
         unique_ids: UniqueIds,
+        counters: MessageCounters,
     ) -> None:
         self._broker_name = config.identity.broker_name
         self._admission = admission
@@ -55,6 +57,7 @@ class Sends:
         self._halves = halves
         self._steering = steering
         self._unique_ids = unique_ids
+        self._counters = counters
         self._stamp = stamp_of(config)
 
     def send(
@@ -151,6 +154,9 @@ class Sends:
                 handle = recall_handle.encode(topic, self._broker_name, slot_ms + 1, unique_key)
         check_properties(record.properties, headroom)
         place = self._durability.append((record,))[0]
+        if target.is_retry and topic != message.topic:
+            group = topic.removeprefix(system_topics.DEAD_LETTER_PREFIX)
+            self._counters.gave_up(properties.find(text, properties.RETRY_TOPIC) or message.topic, group)
         if answered is not None:
             stored = Stored(place.log_offset, place.queue_offset, queue_id, unique_key, handle)
             self._answer(place.end, waits(record.properties), answered, stored)

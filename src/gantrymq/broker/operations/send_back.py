@@ -80,7 +80,10 @@ class SendBacks:
             placement = self._store.append((record,))[0]
         except GantryError as error:
             raise Refused(Refusal.FAILED, str(error)) from error
-        self._counters.sent_back(properties.find(record.properties, properties.RETRY_TOPIC) or "", returned.group)
+        topic = properties.find(record.properties, properties.RETRY_TOPIC) or ""
+        self._counters.sent_back(topic, returned.group)
+        if record.topic.startswith(system_topics.DEAD_LETTER_PREFIX):
+            self._counters.gave_up(topic, returned.group)
 
         def stored(error: StoreError | None) -> None:
             copied(None if error is None else Refused(Refusal.FAILED, str(error)))

@@ -49,7 +49,7 @@ class Popping:
             config.pop.default_pop_share_queue_num,
         )  # fmt: skip
         self.consumption = PopConsumption(
-            config, store, topics, groups, offsets, clock, outside.rng, disk, host, delivered
+            config, store, topics, groups, offsets, clock, outside.rng, disk, host, counters, delivered
         )
         waiting = Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size)
         store.arrivals.append(waiting.arrived)

@@ -13,6 +13,7 @@ from typing import Final
 
 from gantrymq.broker.delivery.delivered import Delivered
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.pop.check_point import Ack, CheckPoint
 from gantrymq.broker.pop.cursors import Cursors, Taken
 from gantrymq.broker.pop.deliveries import Deliveries
@@ -47,7 +48,7 @@ class PopConsumption:
 
     def __init__(
         self, config: LiveConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
-        clock: Clock, rng: Rng, disk: Disk, host: bytes, delivered: Delivered | None = None,
+        clock: Clock, rng: Rng, disk: Disk, host: bytes, counters: MessageCounters, delivered: Delivered | None = None,
     ) -> None:  # fmt: skip
         """``host``: packed address of this broker. ``delivered``: see ``ReviveLog``. Raises ConfigError when the file
         of orderly pops is damaged."""
@@ -61,7 +62,7 @@ class PopConsumption:
             delivered,
         )  # fmt: skip
         self._reviver = Reviver(
-            store, self.revive_log, topics, groups, clock, time, v2=config.pop.enable_retry_topic_v2
+            store, self.revive_log, topics, groups, clock, time, counters, v2=config.pop.enable_retry_topic_v2
         )  # fmt: skip
         self.blocks = OrderBlocks()
         self._order_path = store.path(ORDER_FILE)

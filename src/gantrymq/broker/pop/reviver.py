@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from typing import Final, TypeAlias
 
 from gantrymq.broker.delivery.delivered import mark_of
+from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.pop.check_point import Ack
 from gantrymq.broker.pop.ledger import OpenPoint
 from gantrymq.broker.pop.revive import plan_revival
@@ -37,13 +38,16 @@ RETRY_MS: Final = 1000
 MAX_TIMER_SECONDS: Final = 60.0
 """A timer never sleeps longer: the time in which the machine slept counts, and timers of the loop do not count it."""
 
+_Taken: TypeAlias = tuple[OpenPoint, int, int]
+"""A check point that is over, and how many of its messages come back and become dead letters."""
+
 
 class Reviver:
     """One timer for all check points."""
 
     def __init__(
         self, store: MessageStore, revive_log: ReviveLog, topics: Topics, groups: Groups, clock: Clock,
-        time: SteadyTime, *, v2: bool,
+        time: SteadyTime, counters: MessageCounters, *, v2: bool,
     ) -> None:  # fmt: skip
         self._store = store
         self._log = revive_log
@@ -51,6 +55,7 @@ class Reviver:
         self._groups = groups
         self._clock = clock
         self._time = time
+        self._counters = counters
         self._v2 = v2
         self._timer: Timer | None = None
         self._timer_at = 0
@@ -94,7 +99,7 @@ class Reviver:
         now = self._time.now_ms()
         lines: list[Line] = []
         records: list[NewRecord] = []
-        taken: list[tuple[OpenPoint, int]] = []
+        taken: list[_Taken] = []
         size = 0
         for opened in self._log.ledger.due(now, BATCH_MAX):
             if size >= BATCH_MAX_BYTES:
@@ -109,30 +114,32 @@ class Reviver:
             size += sum(len(record.body) for record in copies)
             records += copies
             lines.append(Line(opened.revive_queue, Ack(opened.point.key, tuple(sorted(opened.pending)))))
-            back = sum(not record.topic.startswith(DEAD_LETTER_PREFIX) for record in copies)
-            taken.append((opened, back))
+            dead = sum(record.topic.startswith(DEAD_LETTER_PREFIX) for record in copies)
+            taken.append((opened, len(copies) - dead, dead))
         if lines:
             self._write(lines, records, taken)
         else:
             self._arm()
 
-    def _write(self, lines: list[Line], records: list[NewRecord], taken: list[tuple[OpenPoint, int]]) -> None:
+    def _write(self, lines: list[Line], records: list[NewRecord], taken: list[_Taken]) -> None:
         self._busy = True
         try:
             self._log.write(lines, lambda error: self._ended(taken, error), before=records)
         except (StoreError, MessageIllegal) as error:
             self._ended(taken, error)
 
-    def _ended(self, taken: list[tuple[OpenPoint, int]], error: StoreError | MessageIllegal | None) -> None:
+    def _ended(self, taken: list[_Taken], error: StoreError | MessageIllegal | None) -> None:
         self._busy = False
         if self._ended_soon is not None and not self._ended_soon.done():
             self._ended_soon.set_result(None)
         if error is not None:
             log.error("popped messages could not be brought back, trying again: %s", error)
-            for opened, _ in taken:
+            for opened, _, _ in taken:
                 self._log.ledger.postpone(opened, self._time.now_ms() + RETRY_MS)
         else:
-            self._log.counts.came_back(taken)
+            self._log.counts.came_back((opened, back) for opened, back, _ in taken)
+            for point, dead in ((opened.point, dead) for opened, _, dead in taken if dead):
+                self._counters.gave_up(normal_topic(point.topic, point.group), point.group, dead)
         self._arm()
 
     def _copies(self, opened: OpenPoint) -> list[NewRecord]:
