@@ -13,7 +13,7 @@ from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget
 from gantrymq.spark.pipelines.targets.writer import is_there
 from tests.spark.pipelines.s3_server import BUCKET, s3_server
-from tests.spark.pipelines.test_targets import known, opened, rows
+from tests.spark.pipelines.test_targets import added, known, opened, rows
 
 pytestmark = pytest.mark.slow
 
@@ -47,14 +47,14 @@ def test_a_table_has_each_batch_once(kind: Callable[[Path, str], Any], tmp_path:
     assert not is_there("t", target, OsDisk())
     writer = opened(target)
     assert is_there("t", target, OsDisk())
-    assert writer.add("q", 0, rows("a", "b")) == 2
+    assert added(writer, "q", 0, rows("a", "b")) == 2
     writer.close()
     writer = opened(target)  # the next run, to which Spark gives the last batch again
     assert writer.has("q", 0) and not writer.has("q", 1)
-    assert writer.add("q", 0, rows("a", "b")) == 0
+    assert added(writer, "q", 0, rows("a", "b")) == 0
     other = opened(target)
-    assert other.add("p", 0, rows("c")) == 1
-    assert writer.add("q", 1, rows("d")) == 1, "somebody else has written in between"
+    assert added(other, "p", 0, rows("c")) == 1
+    assert added(writer, "q", 1, rows("d")) == 1, "somebody else has written in between"
     assert (writer.others("q"), known(writer, "q", "c", "x")) == ({"p": 0}, ["c"])
     writer.finish()
     assert writer.rows() == other.rows() == 4

@@ -22,7 +22,7 @@ from gantrymq.spark.pipelines.projections import Columns
 from gantrymq.spark.pipelines.running import TableLost, _refuse_lost_tables, backfill_name
 from tests.spark.fakes import FakeBroker
 from tests.spark.log_server import LogServer
-from tests.spark.pipelines.test_targets import SCHEMA, delta, iceberg, parquet, rows
+from tests.spark.pipelines.test_targets import SCHEMA, added, delta, iceberg, parquet, rows
 from tests.sql.databases import Place, database_server, postgresql
 
 __all__ = ["database_server", "postgresql"]
@@ -66,7 +66,7 @@ class Runs:
             (self._offsets / str(number)).write_text(f"v1\n{{}}\n{json.dumps(offset)}")
             new = running._new("t", query, number, rows(*ids, amount=amount))
             found += new["id"].to_pylist()
-            target.add(query, number, new)
+            added(target, query, number, new)
         running.close()
         return found
 

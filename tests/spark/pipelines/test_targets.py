@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,14 @@ def opened(target: Any) -> Writer:
     return open_writer(target, "t", Columns(("id", "amount"), SCHEMA, rows().schema), {}, OsDisk(), Databases())
 
 
+def added(writer: Writer, query: str, batch: int, table: pa.Table) -> int:
+    """Add rows as one task of Spark does. What is sent to it is pickled."""
+    stage = pickle.loads(pickle.dumps(writer.stage(query, batch)))
+    staged = list(stage.write(table.to_batches(), 0))
+    assert writer.accepts(query, batch, staged)
+    return writer.commit(query, batch, staged)
+
+
 def known(writer: Writer, query: str, *ids: str) -> list[str]:
     found = writer.known(query, rows(*ids).select(["id"]))
     return [] if found is None else sorted(found["id"].to_pylist())
@@ -54,13 +63,13 @@ def test_a_table_has_each_batch_once(kind: Callable[[Path], Any], tmp_path: Path
     target = kind(tmp_path)
     writer = opened(target)
     assert (writer.rows(), writer.others("q")) == (0, {})
-    assert writer.add("q", 0, rows("a", "b")) == 2
-    assert writer.add("q", 1, rows()) == 0
+    assert added(writer, "q", 0, rows("a", "b")) == 2
+    assert added(writer, "q", 1, rows()) == 0
     writer.close()
     writer = opened(target)  # the next run, to which Spark gives the last batch again
     assert writer.has("q", 0) and not writer.has("q", 2) and not writer.has("p", 0)
-    assert writer.add("q", 0, rows("a", "b")) == 0
-    assert writer.add("q", 2, rows("c")) == 1
+    assert added(writer, "q", 0, rows("a", "b")) == 0
+    assert added(writer, "q", 2, rows("c")) == 1
     assert writer.rows() == 3
     assert (writer.others("q"), writer.others("p")) == ({}, {"q": 2})
     assert known(writer, "p", "a", "x", "c") == ["a", "c"]
@@ -86,9 +95,9 @@ def test_a_partitioned_table(tmp_path: Path) -> None:
     batch = pa.concat_tables(
         [rows("a", "b"), rows("c", amount=2), pa.table({"id": ["d"], "amount": pa.nulls(1, pa.int64())})]
     )
-    assert writer.add("q", 0, batch.slice(0, 2)) == 2  # died here, before the other directories
-    assert writer.add("q", 0, batch) == 2
-    assert writer.add("q", 1, rows("e")) == 1
+    assert added(writer, "q", 0, batch.slice(0, 2)) == 2  # died here, before the other directories
+    assert added(writer, "q", 0, batch) == 2
+    assert added(writer, "q", 1, rows("e")) == 1
     assert writer.rows() == 5
     writer.finish()
     writer.close()
@@ -101,24 +110,24 @@ def test_a_partitioned_table(tmp_path: Path) -> None:
 def test_rows_that_another_query_has_put_into_their_directory_are_known_by_the_key(tmp_path: Path) -> None:
     target = ParquetTarget(path=f"{tmp_path}/table", partition_by=("amount",), key=("amount", "id"))
     writer = opened(target)
-    assert writer.add("q", 0, pa.concat_tables([rows("a", "b"), rows("a", amount=2)])) == 3
-    assert writer.add("q", 1, rows("a")) == 1, "one query is not compared with itself"
+    assert added(writer, "q", 0, pa.concat_tables([rows("a", "b"), rows("a", amount=2)])) == 3
+    assert added(writer, "q", 1, rows("a")) == 1, "one query is not compared with itself"
     writer.close()
     writer = opened(target)
     assert writer.others("p") == {} and known(writer, "p", "a") == [], "nothing is left to do for the caller"
-    assert writer.add("p", 0, pa.concat_tables([rows("c", "b", "a"), rows("b", amount=2), rows("d", amount=3)])) == 3
-    assert writer.add("p", 0, pa.concat_tables([rows("c", "b", "a"), rows("b", amount=2), rows("d", amount=3)])) == 0
+    assert added(writer, "p", 0, pa.concat_tables([rows("c", "b", "a"), rows("b", amount=2), rows("d", amount=3)])) == 3
+    assert added(writer, "p", 0, pa.concat_tables([rows("c", "b", "a"), rows("b", amount=2), rows("d", amount=3)])) == 0
     many = pa.concat_tables([rows("x", amount=amount) for amount in range(10, 10 + 3 * DIRECTORIES_KEPT)])
-    assert writer.add("p", 1, many) == len(many)
-    assert writer.add("o", 0, many) == 0
-    assert writer.add("o", 1, rows("b", "e")) == 1
+    assert added(writer, "p", 1, many) == len(many)
+    assert added(writer, "o", 0, many) == 0
+    assert added(writer, "o", 1, rows("b", "e")) == 1
     writer.close()
 
 
 def test_a_key_of_events_may_be_a_column_of_the_directories(tmp_path: Path) -> None:
     writer = opened(ParquetTarget(path=f"{tmp_path}/table", partition_by=("amount",)))
     none = pa.table({"id": ["d"], "amount": pa.nulls(1, pa.int64())})
-    assert writer.add("q", 0, pa.concat_tables([rows("a", "b"), rows("c", amount=2), none])) == 4
+    assert added(writer, "q", 0, pa.concat_tables([rows("a", "b"), rows("c", amount=2), none])) == 4
     for columns in (["amount"], ["amount", "id"]):
         others = writer.known("p", rows("a", "e").select(columns))
         assert others is not None and others.column_names == columns
@@ -130,7 +139,7 @@ def test_a_key_of_events_may_be_a_column_of_the_directories(tmp_path: Path) -> N
 def test_a_partition_needs_its_column(tmp_path: Path) -> None:
     writer = opened(ParquetTarget(path=f"{tmp_path}/table", partition_by=("day",)))
     with pytest.raises(ConfigError, match="has no column day; it has id, amount"):
-        writer.add("q", 0, rows("a"))
+        added(writer, "q", 0, rows("a"))
     writer.close()
 
 
@@ -143,7 +152,7 @@ def test_values_that_cannot_name_a_directory(tmp_path: Path) -> None:
         3: "the column id has a value for which the name of a directory would have 303 bytes",
         4: "the column id is __HIVE_DEFAULT_PARTITION__, which readers of directories take for null",
     }
-    assert writer.add("q", 0, batch.take([0, 1, 5])) == 3
+    assert added(writer, "q", 0, batch.take([0, 1, 5])) == 3
     writer.close()
 
 

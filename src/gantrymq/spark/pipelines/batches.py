@@ -1,12 +1,13 @@
 """Brings batches of events to the targets of a job.
 
-Each message of a batch gets into all tables or into the dead letters. So the rows of every target are made and looked
-at before the first of them is written, and a message of which a target refuses a row is left out everywhere.
+Each message of a batch gets into all tables or into the dead letters. So the rows of every target are staged, by tasks
+of Spark, before those of the first one are made visible, and a message of which a target refuses a row is left out
+everywhere. ``targets.staging`` says how rows reach a target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.runtime.clock import SystemClock
@@ -15,16 +16,27 @@ from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.pipelines.culprits import Projection, Suspects, with_place
 from gantrymq.spark.pipelines.event_stream import REASON, view_of
+from gantrymq.spark.pipelines.formats.kinds import quoted
 from gantrymq.spark.pipelines.job import Job
 from gantrymq.spark.pipelines.known_rows import distinct
 from gantrymq.spark.pipelines.known_rows import without as without_known
 from gantrymq.spark.pipelines.others import Look
 from gantrymq.spark.pipelines.progress import Progress
-from gantrymq.spark.pipelines.projections import Columns, dead_letter_columns, dead_letters_of, evaluated, without
+from gantrymq.spark.pipelines.projections import (
+    Columns,
+    collected,
+    dead_letter_columns,
+    dead_letters_of,
+    failures,
+    rows_of,
+    without,
+    without_keys,
+)
 from gantrymq.spark.pipelines.refused import RefusedMessages
 from gantrymq.spark.pipelines.spark_errors import Failed
 from gantrymq.spark.pipelines.targets.postgresql_connection import Databases
 from gantrymq.spark.pipelines.targets.refusal import RowRefused
+from gantrymq.spark.pipelines.targets.staging import Staged, refusal_in, staged_by_tasks
 from gantrymq.spark.pipelines.targets.writer import Writer, open_writer
 
 if TYPE_CHECKING:
@@ -32,6 +44,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 DEAD_LETTERS = "dead_letters"
+TASK_ROWS: Final = 100_000
+"""A task of Spark has the rows of about so many messages, if there are so many."""
 AWAY_MS: Final = 120_000
 """So long the server of a target may be away, as a broker may (``readTimeout``)."""
 
@@ -39,7 +53,7 @@ AWAY_MS: Final = 120_000
 class Batches:
     """Adds each batch to all targets. Spark calls ``write`` for one batch after the other.
 
-    A batch has at most ``run.max_rows`` messages, so the driver fetches the rows of each projection as one Arrow table.
+    The driver gets descriptions of rows that tasks have staged; and rows only of a batch in which something is refused.
     Each target remembers what it has, so a batch that runs again after a crash adds only what is missing.
     """
 
@@ -68,8 +82,8 @@ class Batches:
         """Add a batch. Returns the rows that each target got."""
         batch.persist()
         try:
-            # Counting computes every row. Spark writes the state of the batch on the way, and fails a query that
-            # does not do this, even if all targets have the batch already.
+            # Counting computes every row, once for all targets. Spark writes the state of the batch on the way, and
+            # fails a query that does not do this, even if all targets have the batch already.
             is_event = batch[REASON].isNull().alias("is_event")
             counts = {row["is_event"]: row["count"] for row in batch.groupBy(is_event).count().collect()}
             added = self._patience.call(f"writing batch {number}", lambda: self._written(batch, counts, number, query))
@@ -87,12 +101,17 @@ class Batches:
         self._databases.undo_all()
         missing = [name for name, target in self.targets.items() if not target.has(query, number)]
         refused = self._refused.of(query, number)
-        rows: dict[str, pa.Table] = {}
+        added: dict[str, int] = {}
         if counts.get(True) and missing:
-            rows = self._accepted_rows(batch, number, query, missing, refused)
+            # A task for a few rows costs more than the rows, and leaves a small file.
+            batch = batch.coalesce(-(-sum(counts.values()) // TASK_ROWS))
+            staged = self._accepted(batch, number, query, missing, refused)
+            added = {name: self._commit(name, query, number, some) for name, some in staged.items()}
         if (counts.get(False) or refused) and DEAD_LETTERS in missing:
-            rows[DEAD_LETTERS] = dead_letters_of(batch, refused)
-        added = {name: self._add(name, query, number, table) for name, table in rows.items()}
+            rows = dead_letters_of(batch, refused)
+            some = staged_by_tasks(rows, self.targets[DEAD_LETTERS].stage(query, number))
+            self.targets[DEAD_LETTERS].accepts(query, number, some)
+            added[DEAD_LETTERS] = self._commit(DEAD_LETTERS, query, number, some)
         return {name: added.get(name, 0) for name in self.targets} if added else {}
 
     def rows(self) -> dict[str, int]:
@@ -109,47 +128,64 @@ class Batches:
         for target in self.targets.values():
             target.close()
 
-    def _accepted_rows(
+    def _accepted(
         self, batch: DataFrame, number: int, query: str, missing: Sequence[str], refused: dict[str, str]
-    ) -> dict[str, pa.Table]:
-        """The rows of the targets that lack this batch, without those of refused messages, which are added to
+    ) -> dict[str, list[Staged]]:
+        """Stage the rows of the targets that lack this batch, without those of refused messages, which are added to
         ``refused``. A decision is on the disk when this returns."""
         names = [name for name in missing if name != DEAD_LETTERS]
         while True:
             self._databases.undo_all()
-            rows: dict[str, pa.Table] = {}
+            staged: dict[str, list[Staged]] = {}
             found: dict[str, str] = {}
             for name in names:
                 # Of what a target has refused the next one is not asked.
                 left = without(batch, refused | found)
-                rows[name], culprits = self._looked_at(left, name, number, query)
+                staged[name], culprits = self._looked_at(left, name, number, query)
                 found |= culprits
             if not found:
-                return rows
+                return staged
             self._refuse_without_dead_letters(found, missing)
             refused |= found
             self._refused.decide(query, number, refused)
 
-    def _looked_at(self, batch: DataFrame, name: str, number: int, query: str) -> tuple[pa.Table, dict[str, str]]:
-        """The new rows for a target, and the messages because of which it would not get them."""
+    def _looked_at(self, batch: DataFrame, name: str, number: int, query: str) -> tuple[list[Staged], dict[str, str]]:
+        """The staged new rows for a target, and the messages because of which it would not get them."""
 
         def refusals(rows: pa.Table) -> Mapping[int, str]:
             self._databases.undo(name)
             return self.targets[name].refusals(query, number, self._new(name, query, number, rows))
 
+        target = self.targets[name]
         projection = Projection(name, self._job.targets[name].sql, refusals)
+        frame = rows_of(view_of(batch), projection.sql)
         try:
-            rows = evaluated(view_of(batch), projection.sql)
+            staged = self._staged(frame, name, number, query)
         except Failed:
             suspects = _suspects(batch, projection)
             found = suspects.behind_errors()
             if found:
-                return self._columns[name].arrow.empty_table(), found
+                return [], found
             # Spark has looked at the condition of a WHERE for messages that are left out here.
-            rows = suspects.rows()
-        new = self._new(name, query, number, rows)
-        refused = self.targets[name].refusals(query, number, new)
-        return new, _suspects(batch, projection).behind_rows(new, refused) if refused else {}
+            frame = suspects.frame()
+            staged = self._staged(frame, name, number, query)
+        if target.accepts(query, number, staged):
+            return staged, {}
+        # These rows pass through the driver, to find the messages behind those that are refused.
+        new = self._new(name, query, number, collected(frame))
+        found = _suspects(batch, projection).behind_rows(new, refusals(new))
+        if not found:
+            raise RowRefused(f"targets.{name} refuses batch {number}, and none of its messages: {refusal_in(staged)}")
+        return [], found
+
+    def _staged(self, frame: DataFrame, name: str, number: int, query: str) -> list[Staged]:
+        """Stage the rows of a projection whose key nobody else has written. Raises Failed where the events are at
+        fault."""
+        key = list(self._job.events.key)
+        known = self._known(name, query, number, lambda: collected(frame.select(*map(quoted, key)).distinct()))
+        new = frame if known is None else without_keys(frame, known, key)
+        with failures():
+            return staged_by_tasks(new, self.targets[name].stage(query, number))
 
     def _refuse_without_dead_letters(self, found: Mapping[str, str], missing: Sequence[str]) -> None:
         """Raise RowRefused where these messages would disappear."""
@@ -164,24 +200,30 @@ class Batches:
                 f"table changed in the meantime? Change it back. {reason}"
             )
 
-    def _add(self, name: str, query: str, number: int, rows: pa.Table) -> int:
+    def _commit(self, name: str, query: str, number: int, staged: Sequence[Staged]) -> int:
         try:
-            return self.targets[name].add(query, number, rows)
+            return self.targets[name].commit(query, number, staged)
         except Exception as error:
             error.add_note(f"while batch {number} was written to the target {name}")
             raise
 
     def _new(self, name: str, query: str, number: int, rows: pa.Table) -> pa.Table:
         """The rows whose key nobody else has written."""
-        key, target = list(self._job.events.key), self.targets[name]
+        key = list(self._job.events.key)
+        known = self._known(name, query, number, lambda: distinct(rows, key)) if len(rows) else None
+        return rows if known is None else without_known(rows, known, key)
+
+    def _known(self, name: str, query: str, number: int, keys: Callable[[], pa.Table]) -> pa.Table | None:
+        """Those of the keys of a batch that others have written; None: there are none, or nobody looks for them."""
+        key, target = self._job.events.key, self.targets[name]
         # Rows of a projection without the key cannot be recognised.
-        if not len(rows) or not key or not set(key) <= set(self._columns[name].names):
-            return rows
+        if not key or not set(key) <= set(self._columns[name].names):
+            return None
         own = self._look.query(query)
         if not self._look.needed(name, lambda: target.others(own), number):
-            return rows
-        known = target.known(own, distinct(rows, key))
-        return rows if known is None else without_known(rows, known, key)
+            return None
+        wanted = keys()
+        return target.known(own, wanted) if len(wanted) else None
 
 
 def _suspects(batch: DataFrame, projection: Projection) -> Suspects:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gantrymq.spark.pipelines.event_stream import place, view_of
-from gantrymq.spark.pipelines.projections import VIEW, evaluated
+from gantrymq.spark.pipelines.projections import VIEW, collected, evaluated, rows_of
 from gantrymq.spark.pipelines.spark_errors import Failed, first_lines, unlogged
 from gantrymq.spark.pipelines.trying import FAILS, failing_rows
 
@@ -52,10 +52,10 @@ class Suspects:
     """With the place of their messages."""
     projection: Projection
 
-    def rows(self) -> pa.Table:
-        """The rows of the projection. Raises Failed."""
+    def frame(self) -> DataFrame:
+        """The rows of the projection."""
         # Without the place, which `SELECT *` would hand to the target.
-        return evaluated(self._frame(self.events.drop_columns([_PLACE])), self.projection.sql)
+        return rows_of(self._frame(self.events.drop_columns([_PLACE])), self.projection.sql)
 
     def behind_rows(self, rows: pa.Table, refusals: Refusals) -> dict[str, str]:
         """The messages behind rows that the target refuses. ``rows``: all rows of the projection."""
@@ -130,7 +130,7 @@ class Suspects:
     def _failure(self, events: pa.Table) -> str | None:
         """Why these events fail; None if they do not."""
         try:
-            rows = replace(self, events=events).rows()
+            rows = collected(replace(self, events=events).frame())
         except Failed as failed:
             return refusal(self.projection.target, f"its query fails: {first_lines(failed.error)}")
         reason = next(iter(self.projection.refusals(rows).values()), None)

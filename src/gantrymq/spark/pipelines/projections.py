@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gantrymq.spark.pipelines.event_stream import REASON, place, view_of
+from gantrymq.spark.pipelines.formats.kinds import quoted
 from gantrymq.spark.pipelines.job import DEAD_LETTER_SCHEMA, MESSAGE_COLUMNS, Job
 from gantrymq.spark.pipelines.job_rules import JobInvalid, Problem
 from gantrymq.spark.pipelines.reasons import plain
@@ -78,14 +80,42 @@ def columns_of(spark: SparkSession, job: Job, events: DataFrame) -> dict[str, Co
 
 def evaluated(events: DataFrame, sql: str) -> pa.Table:
     """The rows of a query of the view ``events``. Raises Failed where the events are at fault."""
+    return collected(rows_of(events, sql))
+
+
+def rows_of(events: DataFrame, sql: str) -> DataFrame:
+    """The rows of a query of the view ``events``, which is not run."""
     events.createOrReplaceTempView(VIEW)
+    return events.sparkSession.sql(sql)
+
+
+def collected(frame: DataFrame) -> pa.Table:
+    """The rows of a data frame. Raises Failed where the events are at fault."""
+    with failures():
+        return frame.toArrow()
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Raise Failed where a query fails because of its events."""
     try:
-        return events.sparkSession.sql(sql).toArrow()
+        yield
     # PySpark has its own errors for some of Java's, and Py4J's for others.
     except Exception as error:
         if is_about_data(error):
             raise Failed(error) from error
         raise
+
+
+def without_keys(frame: DataFrame, known: pa.Table, key: Sequence[str]) -> DataFrame:
+    """The rows whose key is not among ``known``. A row with null in its key is never known."""
+    from pyspark.sql import functions as f
+
+    kinds = {name: frame.schema[name].dataType for name in key}
+    others = frame.sparkSession.createDataFrame(known.select(list(key)))
+    others = others.select(*(f.col(quoted(name)).cast(kinds[name]).alias(f"_known_{name}") for name in key))
+    same = [f.col(quoted(name)) == f.col(quoted(f"_known_{name}")) for name in key]
+    return frame.join(f.broadcast(others), same, "left_anti")
 
 
 def without(batch: DataFrame, refused: Mapping[str, str]) -> DataFrame:
@@ -97,7 +127,7 @@ def without(batch: DataFrame, refused: Mapping[str, str]) -> DataFrame:
     return batch.join(f.broadcast(_places(batch, refused)), place() == f.col(REFUSED), "left_anti")
 
 
-def dead_letters_of(batch: DataFrame, refused: Mapping[str, str]) -> pa.Table:
+def dead_letters_of(batch: DataFrame, refused: Mapping[str, str]) -> DataFrame:
     """The messages of a batch that are no events, and those that a target has refused."""
     from pyspark.sql import functions as f
 
@@ -105,7 +135,7 @@ def dead_letters_of(batch: DataFrame, refused: Mapping[str, str]) -> pa.Table:
         known = f.broadcast(_places(batch, refused))
         batch = batch.join(known, place() == f.col(REFUSED), "left")
         batch = batch.withColumn(REASON, f.coalesce(REASON, f.col("_refused_reason")))
-    return batch.where(f.col(REASON).isNotNull()).select(*MESSAGE_COLUMNS, REASON).toArrow()
+    return batch.where(f.col(REASON).isNotNull()).select(*MESSAGE_COLUMNS, REASON)
 
 
 def _places(batch: DataFrame, refused: Mapping[str, str]) -> DataFrame:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from gantrymq.errors import ConfigError
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.pipelines.job import DeltaTarget
 from gantrymq.spark.pipelines.known_rows import distinct, filter_of
 from gantrymq.spark.pipelines.others import NOBODY
-from gantrymq.spark.pipelines.targets.delta_log import applications
+from gantrymq.spark.pipelines.targets import delta_log
+from gantrymq.spark.pipelines.targets.parquet_file import File, write_file
+from gantrymq.spark.pipelines.targets.staging import Staged, refusal_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,8 +26,8 @@ COMPACT_AFTER = 50
 
 
 class DeltaWriter:
-    """Writes one commit for each batch. The commit carries the query and the batch as Delta's application transaction,
-    so a batch that was committed is recognised after a crash."""
+    """Commits the files of one batch at a time. The commit carries the query and the batch as Delta's application
+    transaction, so a batch that was committed is recognised after a crash."""
 
     def __init__(self, target: DeltaTarget) -> None:
         try:
@@ -48,19 +55,37 @@ class DeltaWriter:
         """A Delta table has every value that Spark has."""
         return {}
 
-    def add(self, query: str, batch: int, rows: pa.Table) -> int:
-        if not len(rows) or self.has(query, batch):
+    def stage(self, query: str, batch: int) -> DeltaStage:
+        import pyarrow as pa
+
+        schema = pa.schema(self._table().schema().to_arrow())
+        return DeltaStage(self._path, schema, f"gantry-{query}-{batch:010d}")
+
+    def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
+        return refusal_in(staged) is None
+
+    def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
+        if not staged or self.has(query, batch):
             return 0
+        table, files = self._table(), [File.decoded(one.content) for one in staged]
+        _check_there(table, files)
         commit = self._delta.CommitProperties(app_transactions=[self._delta.Transaction(query, batch)])
-        self._delta.write_deltalake(self._path, rows, mode="append", commit_properties=commit)
+        if delta_log.is_plain(table):
+            table.create_write_transaction(
+                [_added(one) for one in files], "append", table.schema(), commit_properties=commit
+            )
+        else:
+            # A partitioned table, or one with conditions: the library must see the rows. They go by in small parts.
+            self._delta.write_deltalake(self._path, rows_of(table, files), mode="append", commit_properties=commit)
+            remove(table, files)
         self._batches += 1
         if self._batches % COMPACT_AFTER == 0:
             self._delta.DeltaTable(self._path).optimize.compact()
-        return len(rows)
+        return sum(one.rows for one in files)
 
     def others(self, query: str) -> Mapping[str, int]:
         table = self._table()
-        found = applications(table)
+        found = delta_log.applications(table)
         if query not in found and not found and table.file_uris():
             return {NOBODY: table.version()}
         return {name: batch for name, batch in found.items() if name != query}
@@ -84,3 +109,77 @@ class DeltaWriter:
 
     def _table(self) -> Any:
         return self._delta.DeltaTable(self._path)
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaStage:
+    """Writes files beside those of the table. The log does not name them yet, so no reader sees them. VACUUM deletes
+    those that are never committed."""
+
+    path: str
+    schema: pa.Schema
+    """Of the table."""
+    prefix: str
+
+    def write(self, rows: Iterable[pa.RecordBatch], task: int) -> Iterator[Staged]:
+        files, name = delta_log.files_of(self.path), f"{self.prefix}-{SystemRng().token(8).hex()}.parquet"
+        written = write_file(name, lambda: files.open_output_stream(name), map(self._fitted, rows))
+        if written is not None:
+            yield Staged(written.rows, written.encoded())
+
+    def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """With the types of the table. Its other columns read null."""
+        import pyarrow as pa
+
+        names = set(batch.schema.names)
+        unknown = names - set(self.schema.names)
+        if unknown:
+            raise ConfigError(
+                f"{self.path} has no column {', '.join(sorted(unknown))}; add it, or change the projection"
+            )
+        missing = [one.name for one in self.schema if not one.nullable and (
+            one.name not in names or batch.column(one.name).null_count)]  # fmt: skip
+        if missing:
+            raise ConfigError(f"{self.path}: the column {missing[0]} is null, and the table says NOT NULL")
+        wanted = pa.schema([one for one in self.schema if one.name in names])
+        return batch.select(wanted.names).cast(wanted)
+
+
+def rows_of(table: Any, files: Sequence[File]) -> Any:
+    """The rows of staged files, as a stream of Arrow batches that needs little memory."""
+    import pyarrow.dataset as ds
+
+    paths = [one.path for one in files]
+    dataset = ds.dataset(paths, format="parquet", filesystem=delta_log.files_of(table.table_uri))
+    return dataset.scanner(batch_readahead=2, fragment_readahead=1).to_reader()
+
+
+def remove(table: Any, files: Sequence[File]) -> None:
+    """Delete staged files whose rows were written in another way."""
+    for one in files:
+        delta_log.files_of(table.table_uri).delete_file(one.path)
+
+
+def _check_there(table: Any, files: Sequence[File]) -> None:
+    """Raise ConfigError when the executors have written where the driver does not see it: a table with a file that is
+    missing could not be read any more."""
+    there = delta_log.files_of(table.table_uri)
+    for found, one in zip(there.get_file_info([one.path for one in files]), files, strict=True):
+        if found.size != one.size:
+            raise ConfigError(
+                f"an executor has written {one.path} into {table.table_uri}, and it is not there for the driver; give "
+                "a place that all machines share, such as an object store"
+            )
+
+
+def _added(one: File) -> Any:
+    from deltalake.transaction import AddAction
+
+    stats = {
+        "numRecords": one.rows,
+        "minValues": {name: ends[0] for name, ends in one.ends.items()},
+        "maxValues": {name: ends[1] for name, ends in one.ends.items()},
+        "nullCount": one.nulls,
+    }
+    modified = SystemClock().wall_ms()
+    return AddAction(one.path, one.size, {}, modified, True, msgspec.json.encode(stats).decode())

@@ -29,12 +29,31 @@ class _Action(msgspec.Struct):
     txn: _Transaction | None = None
 
 
-def applications(table: Any) -> dict[str, int]:
-    """Each application that has written to a table, with the number of its last transaction."""
+_PLAIN = {"appendOnly", "timestampNtz", "deletionVectors", "v2Checkpoint", "vacuumProtocolCheck", "changeDataFeed"}
+"""Features of tables to which a file can be added as it is."""
+_CONDITIONS = ("delta.constraints.", "delta.columnMapping.mode")
+_OF_COLUMNS = ("delta.invariants", "delta.generationExpression", "delta.identity")
+
+
+def files_of(uri: str) -> Any:
+    """The files of a table, with paths that begin at its directory."""
     import pyarrow.fs as pa_fs
     from deltalake.fs import DeltaStorageHandler
 
-    files = pa_fs.PyFileSystem(DeltaStorageHandler(table.table_uri))
+    return pa_fs.PyFileSystem(DeltaStorageHandler(uri))
+
+
+def is_plain(table: Any) -> bool:
+    """Whether a file with the columns of the table is all that is needed to add rows."""
+    facts, schema = table.metadata(), table.schema().to_json()
+    features = set(table.protocol().writer_features or ())
+    conditions = any(key.startswith(_CONDITIONS) for key in facts.configuration)
+    return not (facts.partition_columns or features - _PLAIN or conditions or any(one in schema for one in _OF_COLUMNS))
+
+
+def applications(table: Any) -> dict[str, int]:
+    """Each application that has written to a table, with the number of its last transaction."""
+    files = files_of(table.table_uri)
     found, version = _in_checkpoint(files)
     for number in range(version + 1, table.version() + 1):
         with files.open_input_stream(f"{LOG}/{number:020d}.json") as stream:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.job import IcebergTarget
 from gantrymq.spark.pipelines.known_rows import distinct, filter_of
 from gantrymq.spark.pipelines.others import NOBODY
+from gantrymq.spark.pipelines.targets.staging import InDescriptions, Stage, Staged, rows_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +56,16 @@ class IcebergWriter:
     def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
         """An Iceberg table has every value that Spark has."""
         return {}
+
+    def stage(self, query: str, batch: int) -> Stage:
+        return InDescriptions()
+
+    def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
+        return True
+
+    def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
+        rows = rows_in(staged)
+        return 0 if rows is None else self.add(query, batch, rows)
 
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
         if not len(rows) or self.has(query, batch):

@@ -11,6 +11,7 @@ from gantrymq.runtime.disk import Disk
 from gantrymq.spark.pipelines.job import ParquetTarget
 from gantrymq.spark.pipelines.known_rows import distinct, filter_of, without
 from gantrymq.spark.pipelines.tables import Table
+from gantrymq.spark.pipelines.targets.staging import InDescriptions, Stage, Staged, rows_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +34,7 @@ class ParquetWriter:
         self._key = [name for name in target.key if name not in target.partition_by]
         self._known: dict[tuple[str, str], pa.Table | None] = {}
         """By query and directory: the keys that others have put there."""
+        self._staged: pa.Table | None = None
         self._lock = self._root.lock()
         self._disk = disk
 
@@ -43,12 +45,23 @@ class ParquetWriter:
     def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
         """Values that cannot be the name of a directory. A file has every value that Spark has."""
         found: dict[int, str] = {}
+        _check_columns(rows, self._partition_by)
         for name in self._partition_by:
             for value in rows[name].unique().to_pylist():
                 reason = _not_a_directory(name, value)
                 if reason is not None:
                     found |= dict.fromkeys(_indices(rows[name], value), reason)
         return found
+
+    def stage(self, query: str, batch: int) -> Stage:
+        return InDescriptions()
+
+    def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
+        self._staged = rows_in(staged)
+        return self._staged is None or not self.refusals(query, batch, self._staged)
+
+    def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
+        return 0 if self._staged is None else self.add(query, batch, self._staged)
 
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
         if not self._partition_by:
@@ -143,11 +156,7 @@ def _parts(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, pa.Table
     """The rows for each combination of values of these columns, with the path of its directory."""
     import pyarrow.compute as pc
 
-    missing = [name for name in names if name not in rows.column_names]
-    if missing:
-        raise ConfigError(
-            f"partition_by: the projection has no column {missing[0]}; it has {', '.join(rows.column_names)}"
-        )
+    _check_columns(rows, names)
     values = rows.select(list(names)).group_by(list(names)).aggregate([])
     rest = rows.drop_columns(list(names))
     for row in values.to_pylist():
@@ -158,6 +167,14 @@ def _parts(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, pa.Table
             )
             chosen = equal if chosen is None else pc.and_(chosen, equal)
         yield "/".join(f"{name}={directory_text(row[name])}" for name in names), rest.filter(chosen)
+
+
+def _check_columns(rows: pa.Table, names: Sequence[str]) -> None:
+    missing = [name for name in names if name not in rows.column_names]
+    if missing:
+        raise ConfigError(
+            f"partition_by: the projection has no column {missing[0]}; it has {', '.join(rows.column_names)}"
+        )
 
 
 def _not_a_directory(name: str, value: Any) -> str | None:

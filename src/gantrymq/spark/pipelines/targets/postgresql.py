@@ -12,6 +12,7 @@ from gantrymq.spark.pipelines.targets.postgresql_connection import Databases, Pa
 from gantrymq.spark.pipelines.targets.postgresql_limits import COLUMNS, Column, unfit
 from gantrymq.spark.pipelines.targets.postgresql_rows import Insertion, tuples
 from gantrymq.spark.pipelines.targets.refusal import RowRefused
+from gantrymq.spark.pipelines.targets.staging import InDescriptions, Stage, Staged, rows_in
 from gantrymq.sql.rules.creation import created
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class PostgresqlWriter:
         """A target that writes to another table is another one, also in a job that has a copy of the checkpoint."""
         self._table = sql.Identifier(*target.table.split("."))
         self._connected = databases.at(target.dsn, name)
+        self._staged: pa.Table | None = None
         self._inserted: pa.Table | None = None
         """The rows that were put into the transaction last."""
         try:
@@ -98,6 +100,16 @@ class PostgresqlWriter:
         if found:
             self._connected.undo(self._name)
         return found
+
+    def stage(self, query: str, batch: int) -> Stage:
+        return InDescriptions()
+
+    def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
+        self._staged = rows_in(staged)
+        return self._staged is None or not self.refusals(query, batch, self._staged)
+
+    def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
+        return 0 if self._staged is None else self.add(query, batch, self._staged)
 
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
         if self._inserted is not rows or self._connected.part(self._name) is Part.NONE:

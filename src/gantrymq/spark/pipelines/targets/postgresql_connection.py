@@ -11,14 +11,8 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
-from gantrymq.errors import ConfigError, GantryError
-
-
-class TargetAway(GantryError):
-    """The server of a target cannot be reached. Nothing of an open transaction is stored, and the same batch may be
-    written again."""
-
-    retryable = True
+from gantrymq.errors import ConfigError
+from gantrymq.spark.pipelines.targets.staging import TargetAway
 
 
 class Part(Enum):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gantrymq.client.sync import Producer
 from gantrymq.message.message import Message
 from gantrymq.spark.options import parse_options
 from gantrymq.spark.pipelines.job import TopicTarget
+from gantrymq.spark.pipelines.targets.staging import InDescriptions, Stage, Staged, rows_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +35,16 @@ class TopicWriter:
     def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
         """A message has every body and, of the reasons, what ``reasons.plain`` makes of them."""
         return {}
+
+    def stage(self, query: str, batch: int) -> Stage:
+        return InDescriptions()
+
+    def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
+        return True
+
+    def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
+        rows = rows_in(staged)
+        return 0 if rows is None else self.add(query, batch, rows)
 
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
         for row in rows.to_pylist():

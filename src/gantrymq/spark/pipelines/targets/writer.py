@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gantrymq.runtime.disk import Disk
@@ -18,6 +18,7 @@ from gantrymq.spark.pipelines.job import (
 from gantrymq.spark.pipelines.projections import Columns
 from gantrymq.spark.pipelines.tables import description_of
 from gantrymq.spark.pipelines.targets.postgresql_connection import Databases
+from gantrymq.spark.pipelines.targets.staging import Stage, Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,13 +30,20 @@ class Writer(Protocol):
     def has(self, query: str, batch: int) -> bool:
         """Whether the batch is known to be in the target. A batch without rows may be unknown."""
 
-    def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
-        """The rows that the target cannot have because of their values: by index, with the reason. Not the reasons for
-        which it could have no row at all, which are errors. ``add`` is called next with the same table if there are
-        none."""
+    def stage(self, query: str, batch: int) -> Stage:
+        """What tasks of Spark do with the rows of a batch. Called for each attempt."""
 
-    def add(self, query: str, batch: int, rows: pa.Table) -> int:
-        """Add the rows of a batch, unless they are there. Returns how many were added. They are durable then."""
+    def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
+        """Whether the target can have these rows, as far as their values matter. Reasons for which it could have no
+        row at all are errors. If it can, ``commit`` is called next with the same."""
+
+    def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
+        """Make the staged rows of a batch visible, unless they are. Returns how many were added. They are durable
+        then."""
+
+    def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
+        """The rows that the target cannot have because of their values: by index, with the reason. Asked only for a
+        batch that was not accepted, and for parts of it."""
 
     def others(self, query: str) -> Mapping[str, int]:
         """Who else has written here, each with its last batch; of nobody when ``add`` finds rows with an equal key by
