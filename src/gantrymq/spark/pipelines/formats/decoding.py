@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk, read_whole
-from gantrymq.spark.pipelines.formats.kinds import Kind, Scalar, arrow_type, ddl_type
+from gantrymq.spark.pipelines.formats.kinds import Kind, ddl_type
 from gantrymq.spark.pipelines.formats.port import Format
 from gantrymq.spark.pipelines.job import Allowed, Body
-from gantrymq.spark.pipelines.reasons import plain, shown
+from gantrymq.spark.pipelines.reasons import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,40 +88,13 @@ def _columns(form: Format, bodies: pa.Array) -> tuple[pa.Array, pa.Array]:
 
     there = bodies.drop_null() if bodies.null_count else bodies
     decoded = form.decode(there)
-    values, reasons = decoded.values, decoded.reasons
-    event = _array(values, form.kind, reasons)
-    texts = pa.array([plain(reasons[at]) if at in reasons else None for at in range(len(values))], pa.string())
+    event, reasons = decoded.events, decoded.reasons
+    texts = pa.nulls(len(event), pa.string())
+    if reasons:
+        texts = pa.array([plain(reasons[at]) if at in reasons else None for at in range(len(event))], pa.string())
     if bodies.null_count:
-        at = iter(range(len(values)))
+        at = iter(range(len(event)))
         places = pa.array([next(at) if one.is_valid else None for one in bodies], pa.int64())
         event = event.take(places)
         texts = pc.if_else(bodies.is_null(), "the message has no body", texts.take(places))
     return event, texts
-
-
-def _array(values: list[Any], kind: Kind, reasons: dict[int, str]) -> pa.Array:
-    """The values in Arrow. Those that do not fit become null, and get a reason."""
-    import pyarrow as pa
-
-    try:
-        return pa.array(values, arrow_type(kind))
-    # Arrow has an error for a number that is too large, another one for a text that is no Unicode, and so on.
-    except (pa.ArrowException, ArithmeticError, ValueError, TypeError):
-        for at, value in enumerate(values):
-            if value is not None and (reason := _unfit(value, kind)) is not None:
-                values[at] = None
-                reasons[at] = reason
-        return pa.array(values, arrow_type(kind))
-
-
-def _unfit(value: Mapping[str, Any], kind: Kind) -> str | None:
-    """Why Arrow refuses this event; None if it does not."""
-    import pyarrow as pa
-
-    for one in kind.fields:
-        try:
-            pa.array([value.get(one.name)], arrow_type(one.kind))
-        except (pa.ArrowException, ArithmeticError, ValueError, TypeError) as error:
-            inner = "" if one.kind.scalar not in (Scalar.STRUCT, Scalar.ARRAY, Scalar.MAP) else f" ({error})"
-            return f"the column {one.name} must fit {ddl_type(one.kind)}, and is {shown(value.get(one.name))}{inner}"
-    return None

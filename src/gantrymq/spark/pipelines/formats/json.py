@@ -16,7 +16,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.formats.converting import Convert, in_list, in_map, in_struct
 from gantrymq.spark.pipelines.formats.json_words import of_text, of_value
 from gantrymq.spark.pipelines.formats.kinds import BITS, FIRST_MICROS, LAST_MICROS, Field, Kind, Scalar
-from gantrymq.spark.pipelines.formats.port import BodyRefused, Decoded, decode_each
+from gantrymq.spark.pipelines.formats.port import BodyRefused, Decoded, decode_each, fitted
 from gantrymq.spark.pipelines.job import Allowed
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class JsonFormat:
             if suspect and (name := _repeated_name(texts[at])) is not None:
                 decoded.values[at] = None
                 decoded.reasons[at] = f"the body has two values for the name {name}"
-        return decoded
+        return fitted(decoded, self.kind)
 
     def _read(self, body: bytes) -> Any:
         try:

@@ -6,11 +6,12 @@ message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from gantrymq.spark.pipelines.formats.kinds import Kind
+from gantrymq.spark.pipelines.formats.kinds import Kind, Scalar, arrow_type, ddl_type
+from gantrymq.spark.pipelines.reasons import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +24,16 @@ class BodyRefused(ValueError):
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """What became of some bodies."""
+
+    events: pa.Array
+    """A struct of the columns for each body; null for those that were refused."""
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    """Why bodies were refused, by their index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What became of some bodies, before it is in Arrow."""
 
     values: list[Any]
     """A mapping of columns to values for each body; None for those that were refused."""
@@ -44,7 +55,7 @@ class Format(Protocol):
 Reader: TypeAlias = Callable[[bytes], Any]
 
 
-def decode_each(bodies: Iterable[bytes], read: Reader) -> Decoded:
+def decode_each(bodies: Iterable[bytes], read: Reader) -> Values:
     """Decode one body after the other; ``read`` raises BodyRefused."""
     values: list[Any] = []
     reasons: dict[int, str] = {}
@@ -55,4 +66,33 @@ def decode_each(bodies: Iterable[bytes], read: Reader) -> Decoded:
         except BodyRefused as error:
             reasons[len(values)] = str(error)
             add(None)
-    return Decoded(values, reasons)
+    return Values(values, reasons)
+
+
+def fitted(found: Values, kind: Kind) -> Decoded:
+    """The values in Arrow. Those that do not fit become null, and get a reason."""
+    import pyarrow as pa
+
+    values, reasons = found.values, found.reasons
+    try:
+        return Decoded(pa.array(values, arrow_type(kind)), reasons)
+    # Arrow has an error for a number that is too large, another one for a text that is no Unicode, and so on.
+    except (pa.ArrowException, ArithmeticError, ValueError, TypeError):
+        for at, value in enumerate(values):
+            if value is not None and (reason := _unfit(value, kind)) is not None:
+                values[at] = None
+                reasons[at] = reason
+        return Decoded(pa.array(values, arrow_type(kind)), reasons)
+
+
+def _unfit(value: Mapping[str, Any], kind: Kind) -> str | None:
+    """Why Arrow refuses this event; None if it does not."""
+    import pyarrow as pa
+
+    for one in kind.fields:
+        try:
+            pa.array([value.get(one.name)], arrow_type(one.kind))
+        except (pa.ArrowException, ArithmeticError, ValueError, TypeError) as error:
+            inner = "" if one.kind.scalar not in (Scalar.STRUCT, Scalar.ARRAY, Scalar.MAP) else f" ({error})"
+            return f"the column {one.name} must fit {ddl_type(one.kind)}, and is {shown(value.get(one.name))}{inner}"
+    return None

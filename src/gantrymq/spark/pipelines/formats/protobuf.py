@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.formats.kinds import FIRST_MICROS, LAST_MICROS, Field, Kind, Scalar
-from gantrymq.spark.pipelines.formats.port import BodyRefused, Decoded, decode_each
+from gantrymq.spark.pipelines.formats.port import BodyRefused, Decoded, decode_each, fitted
 from gantrymq.spark.pipelines.job import Allowed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class ProtobufFormat:
     def decode(self, bodies: pa.Array) -> Decoded:
         from google.protobuf.message import DecodeError
 
-        return decode_each(bodies.to_pylist(), partial(self._read, DecodeError))
+        return fitted(decode_each(bodies.to_pylist(), partial(self._read, DecodeError)), self.kind)
 
     def _read(self, refusal: type[Exception], body: bytes) -> Any:
         message = self._message()
