@@ -37,6 +37,7 @@ from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.network import TcpNetwork
 from gantrymq.runtime.rng import SystemRng
 from tests.support.brokers import TIMEOUT_MS, Cluster, cluster, pull_header, send_header, until
+from tests.support.doors import remoting
 
 ADMIN = Account("admin", "admin-secret")
 SETTINGS: dict[str, object] = {
@@ -365,7 +366,7 @@ def test_the_requests_of_a_user_are_counted_together(tmp_path: Path) -> None:
         for caller in (broker.caller(app), broker.caller(app)):
             await caller.fine(Code.SEND_MESSAGE_V2, send_header("orders"), b"hello")
         await broker.caller(None).denied(Code.SEND_MESSAGE_V2, send_header("orders"), b"hello")
-        clients = sorted(session.client for session in broker.running.broker._door._server.sessions)
+        clients = sorted(session.client for session in remoting(broker.running.broker).server.sessions)
         assert clients == ["127.0.0.1", "user admin", "user app", "user app"]
 
     play(work, tmp_path)
@@ -383,7 +384,7 @@ def test_without_authorization_every_user_may_do_everything(tmp_path: Path) -> N
 def test_a_broker_without_users_has_the_bare_handlers(tmp_path: Path) -> None:
     async def work() -> None:
         async with cluster(tmp_path) as running:
-            handlers = running.broker.handlers
+            handlers = remoting(running.broker).handlers
             assert handlers[Code.SEND_MESSAGE_V2].__qualname__ == "SendHandler.send"
             answer = await running.ask(Code.AUTH_LIST_USER, access.ListUsers())
             assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and "authenticationEnabled" in answer.remark  # type: ignore[operator]

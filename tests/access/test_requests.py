@@ -22,6 +22,7 @@ from gantrymq.protocol.headers.registry import REQUEST_HEADERS
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.simulation.world.disk import SimDisk
 from tests.support.brokers import cluster
+from tests.support.doors import remoting
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "permissions.md"
 
@@ -29,7 +30,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "permissions.md"
 def test_every_request_of_the_broker_has_a_row(tmp_path: Path) -> None:
     async def work() -> set[int]:
         async with cluster(tmp_path) as running:
-            return set(running.broker.handlers)
+            return set(remoting(running.broker).handlers)
 
     assert asyncio.run(work()) | set(ACCESS_ROWS) == set(BROKER_ROWS)
 

@@ -20,6 +20,7 @@ from typing import Final
 import pytest
 
 from gantrymq.access.requests import BROKER_ROWS
+from gantrymq.demo.ports import free_port
 from gantrymq.message import properties, system_topics
 from gantrymq.message.system_topics import TOOLS_CONSUMER, TRANSACTION_TOPICS, Holds, holds
 from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData
@@ -35,6 +36,7 @@ from gantrymq.protocol.trace_records import TraceKind, TraceRecord, encode
 from gantrymq.store.values import NewRecord
 from tests.access.test_broker import ADMIN, FINE, Caller, Guarded, acl, guarded
 from tests.support.brokers import pull_header, until
+from tests.support.doors import http
 
 SECRET: Final = "secret"
 BODY: Final = b"body of a stranger"
@@ -332,28 +334,16 @@ def test_the_http_endpoint_tells_only_of_transactions_whose_topic_a_user_may_kno
             return error.code, error.read().decode()
 
     async def work() -> None:
-        settings = {"transaction_time_out": 3_600_000, "http_port": 0}
+        settings = {"transaction_time_out": 3_600_000, "http_port": free_port()}
         async with asyncio.timeout(60), guarded(tmp_path, **settings) as broker:
             await callers_of(broker)
             await store(broker)
-            from gantrymq.broker.http.endpoint import open_endpoint
-            from gantrymq.runtime.clock import SystemClock
-            from gantrymq.runtime.network import TcpNetwork
-
-            own = broker.running.broker
-            server = await open_endpoint(
-                own._config, TcpNetwork(), SystemClock(), own.address, own.store, own.metrics, own.explanations,
-                own.client_limits, own.guard, own._rights,
-            )  # fmt: skip
-            assert server is not None
-            try:
-                for user, knows in (("admin", True), ("owner", True), ("one", False), ("most", False)):
-                    listed = await asyncio.to_thread(ask, server.address, "/transactions", user)
-                    told = await asyncio.to_thread(ask, server.address, "/transactions/K0", user)
-                    assert (listed[0], bool(json.loads(listed[1])["transactions"])) == (200, knows), user
-                    assert told[0] == (200 if knows else 403), told
-            finally:
-                await server.close()
+            address = http(broker.running.broker).address
+            for user, knows in (("admin", True), ("owner", True), ("one", False), ("most", False)):
+                listed = await asyncio.to_thread(ask, address, "/transactions", user)
+                told = await asyncio.to_thread(ask, address, "/transactions/K0", user)
+                assert (listed[0], bool(json.loads(listed[1])["transactions"])) == (200, knows), user
+                assert told[0] == (200 if knows else 403), told
 
     asyncio.run(work())
 

@@ -21,6 +21,7 @@ from gantrymq.protocol.command import Command, decode_command, encode_command
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.registry import REQUEST_HEADERS
 from tests.support.brokers import Cluster, cluster
+from tests.support.doors import remoting
 from tests.support.places import run
 
 NUMBERS = st.sampled_from(
@@ -121,7 +122,7 @@ def test_any_request_is_answered_without_a_defect(tmp_path: Path, caplog: pytest
     loop = asyncio.new_event_loop()
     running = cluster(tmp_path, message_delay_level="1s 2s", flush_disk_type="ASYNC_FLUSH")
     c = loop.run_until_complete(running.__aenter__())
-    codes = sorted(c.broker.handlers)
+    codes = sorted(remoting(c.broker).handlers)
     codes += [RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2] * (len(codes) // 8)
 
     @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
@@ -143,6 +144,6 @@ def test_the_table_of_contents_is_known_to_the_protocol(tmp_path: Path) -> None:
 
     async def work() -> None:
         async with cluster(tmp_path) as c:
-            assert all(code in RequestCode.__members__.values() for code in c.broker.handlers)
+            assert all(code in RequestCode.__members__.values() for code in remoting(c.broker).handlers)
 
     run(work())

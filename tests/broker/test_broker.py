@@ -45,6 +45,7 @@ from tests.support.brokers import (
     send_header,
     until,
 )
+from tests.support.doors import remoting
 from tests.support.places import run
 
 
@@ -348,7 +349,7 @@ def test_what_is_not_available_is_refused_with_the_reason(tmp_path: Path) -> Non
     async def work(c: Cluster) -> None:
         answer = await c.ask(907)
         assert (answer.code, "replicas" in (answer.remark or "")) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, True)
-        assert not {code for code, _ in refused_codes()} & c.broker.handlers.keys()
+        assert not {code for code, _ in refused_codes()} & remoting(c.broker).handlers.keys()
 
     on_broker(work, tmp_path)
 

@@ -40,6 +40,7 @@ from gantrymq.runtime.tls.certificates import client_context
 from tests.fuzz.inputs import Inputs
 from tests.runtime.tls.peers import client_side, client_tls, server_side, server_tls
 from tests.support.brokers import broker_config
+from tests.support.doors import remoting
 
 STRANGERS: Final = 12
 """Connections of a round, which are open at the same time."""
@@ -196,7 +197,7 @@ async def servers(directory: Path, users: bool) -> AsyncIterator[list[Target]]:
                 broker.address,
                 broker.client_limits,
                 RequestCode.GET_BROKER_CONFIG,
-                lambda: broker._door._server.sessions,
+                lambda: remoting(broker).server.sessions,
                 ACCOUNTS[0] if users else None,
             ),
         ]

@@ -30,6 +30,7 @@ from gantrymq.protocol.command import Command
 from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.our_client import NAME_SERVER, our_client
 from tests.holes.stage import OurStage, Stage
+from tests.support.doors import remoting
 
 ENDS = 50
 HANGS_S = 4.5
@@ -67,7 +68,7 @@ async def _our_client_repeats(stage: Stage) -> Observed:
     assert isinstance(stage, OurStage)
     topic = await stage.topic()
     dropped: set[str] = set()
-    handle = stage.broker.handlers[37]
+    handle = remoting(stage.broker).handlers[37]
 
     def drop_first(session: ClientSession, command: Command) -> bytes | None:
         key = command.ext_fields()["msgId"]
@@ -76,7 +77,7 @@ async def _our_client_repeats(stage: Stage) -> Observed:
             raise RequestRejected(ResponseCode.SYSTEM_BUSY, "[TIMEOUT_CLEAN_QUEUE]broker busy")
         return handle(session, command)
 
-    stage.broker.handlers[37] = drop_first  # type: ignore[assignment]
+    remoting(stage.broker).handlers[37] = drop_first  # type: ignore[assignment]
     async with our_client(stage, Listener()) as producer:
         results = [await producer.send_in_transaction(Message(topic, b"paid")) for _ in range(3)]
     delivered = len(await stage.keys(topic))

@@ -13,6 +13,7 @@ from gantrymq.demo.ports import free_port
 from gantrymq.observability.exposition import Exposition
 from gantrymq.observability.metrics import Histogram, Kind, Metric, Metrics, single
 from tests.support.brokers import Cluster, on_broker
+from tests.support.doors import http
 
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{}\x02"
 COMMON = {"cluster": "DefaultCluster", "node_type": "broker", "node_id": "broker-a"}
@@ -34,11 +35,10 @@ async def scraped(address: str) -> tuple[dict[str, str], str]:
 
 def test_a_scrape_has_every_declared_metric(tmp_path: Path) -> None:
     async def work(running: Cluster) -> None:
-        assert running.broker.http is not None
         for number in range(3):
             await running.sent("Orders", properties=HALF.format(number))
         await running.sent("Plain")
-        headers, text = await scraped(running.broker.http.address)
+        headers, text = await scraped(http(running.broker).address)
         assert headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         families = {family.name: family for family in text_string_to_metric_families(text)}
         for metric in running.broker.metrics.declared():
@@ -84,7 +84,7 @@ def test_kinds_and_labels_as_text() -> None:
 
 def test_the_library_is_loaded_with_the_first_scrape_only() -> None:
     code = (
-        "import sys, gantrymq.broker.broker, gantrymq.broker.http.endpoint\n"
+        "import sys, gantrymq.broker.broker, gantrymq.broker.http.door\n"
         "assert 'prometheus_client' not in sys.modules\n"
         "from gantrymq.observability.exposition import Exposition\n"
         "from gantrymq.observability.metrics import Metrics\n"

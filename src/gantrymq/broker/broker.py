@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.access.counts import Refusals
@@ -14,6 +13,8 @@ from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.delivered import SAVE_SECONDS as DELIVERED_SECONDS
 from gantrymq.broker.delivery.long_polling import HeldPulls
 from gantrymq.broker.delivery.timer_metrics import declare_timer
+from gantrymq.broker.door import Door, Ground, Served
+from gantrymq.broker.doors import MakeDoors, doors_of
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
@@ -25,22 +26,16 @@ from gantrymq.broker.parts import Parts, open_waiting, operations_of
 from gantrymq.broker.pop.invisible import invisible
 from gantrymq.broker.pop.metrics import declare_pop
 from gantrymq.broker.registries.filters import SAVE_SECONDS
-from gantrymq.broker.registries.registries import open_registries
-from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.door import RemotingDoor
-from gantrymq.broker.remoting.explain import ExplainHandler
-from gantrymq.broker.remoting.handlers import handlers_of
-from gantrymq.broker.remoting.name_server_routes import NameServerRoutes
+from gantrymq.broker.registries.registries import Registries, open_registries
 from gantrymq.broker.upkeep.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
+from gantrymq.broker.upkeep.name_server_routes import NameServerRoutes
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
-from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, StoreError, Unreachable
+from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, StoreError
 from gantrymq.observability.event_loop import declare_event_loop
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.signature import Account
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.latency import RPC_LATENCY
-from gantrymq.remoting.server import Handler
 from gantrymq.runtime.addresses import address_of, split_address
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
@@ -55,17 +50,12 @@ from gantrymq.store.room import LOOK_SECONDS
 if TYPE_CHECKING:
     from gantrymq.access.guard import Guard
     from gantrymq.access.opening import Access
-    from gantrymq.broker.http.server import HttpServer
-    from gantrymq.broker.message_rights import MessageRights
-    from gantrymq.broker.transactions.explanations import TransactionExplanations
+    from gantrymq.broker.users import Users
 
 log = logging.getLogger("gantrymq.broker")
 
 ACCOUNTS_SECONDS: Final = 2.0
 """How often it is looked whether ``plain_acl.yml`` has changed."""
-FAST_PORT_BELOW: Final = 2
-"""A port this far below ``listenPort`` serves producers that want to be apart from consumers, by RocketMQ's rule."""
-
 USERS_FOLDER: Final = "config/auth"
 """In the store: users and policies, unless ``authConfigPath`` names another folder."""
 
@@ -89,13 +79,15 @@ class Broker:
         conditions: Sequence[Condition] = (),
         access: Access | None = None,
         own_ip: str = "",
+        doors: MakeDoors = doors_of,
     ) -> None:
         """Raises ConfigError naming a key that cannot work. Nothing is opened yet.
 
         ``config_file``: the broker.conf that keeps what tools change while the broker runs. ``conditions``: what else,
         beside the disk here, must confirm a record before it counts as stored; see ``LogSafety``. ``access``: users
         that are open already; None: this broker opens its own, if the settings say that it has users. ``own_ip``: the
-        IP address that records and offset message ids contain, needed where brokerIP1 is a host name.
+        IP address that records and offset message ids contain, needed where brokerIP1 is a host name. ``doors``: makes
+        the protocols through which clients reach this broker.
         """
         self._own_ip = own_ip or config.network.broker_ip1
         self._config = LiveConfig(config)
@@ -106,65 +98,45 @@ class Broker:
         self.client_limits: Final = ClientLimits(clock, config.network.limits)
         """The limits of clients, for all doors."""
         self._config.changed.append(lambda: self.client_limits.change(self._config.network.limits))
-        self._door = RemotingDoor(network, clock, self._connection_closed, self.client_limits)
-        self.loop_watch: Final = LoopWatch(clock, self._door.last_request)
+        self.doors: Final = doors(Ground(self._config, self._outside, self.client_limits))
+        """The protocols that it speaks; the address of the first one is told to clients."""
+        self.loop_watch: Final = LoopWatch(clock, self._last_request)
         """Measures how long the event loop stands still; whoever runs this broker starts it."""
         self._client = RemotingClient(network, clock, rng, account=_inner_account(config))
         self._access = access
-        self._rights: MessageRights | None = None
         self._housekeeping = Housekeeping(clock)
         self._started = False
         self._opened: MessageStore | None = None
         self.address = ""
         """``host:port`` that clients are told; empty until started."""
-        self.http: HttpServer | None = None
-        """The HTTP endpoint, where there is one."""
 
     async def start(self) -> str:
         """Serve, and return the address. Raises Unreachable (port in use), StoreLocked, StoreFormatUnknown,
         ConfigError; then everything that was opened is closed again.
         """
-        listening = await self._door.listen(self._config.network.bind_address, self._config.network.listen_port)
-        # From here to the handlers nothing awaits: whoever connects meanwhile waits in the backlog and is served.
         try:
-            self.address = address_of(self._config.network.broker_ip1, split_address(listening)[1])
+            for door in self.doors:
+                await door.listen()
+            # From here on nothing awaits before each door serves.
+            port = split_address(self.doors[0].address)[1]
+            self.address = address_of(self._config.network.broker_ip1, port)
             self._open()
         except BaseException:
-            await self._door.close()
+            await self._close_doors()
             if self._opened is not None:
                 await self._opened.close()
             raise
         self._started = True
         self._begin()
-        await self._listen_fast()
-        if self._config.network.http_port:
-            await self._listen_http()
         await self.registration.start()
         log.info(
             "broker %s serves %s from %s", self._config.identity.broker_name, self.address, self._store_config.root
         )
         return self.address
 
-    async def _listen_fast(self) -> None:
-        """Serve the fast port for clients with the "VIP channel", which expect it. Apache's broker does not serve pulls
-        there; ours serves everything. Source: BrokerController (fastRemotingServer).
-        """
-        port = self._config.network.listen_port - FAST_PORT_BELOW
-        if port <= 0:
-            return
-        try:
-            await self._door.listen(self._config.network.bind_address, port)
-        except Unreachable as error:
-            log.warning("clients with vipChannelEnabled cannot send to this broker: no fast port %d: %s", port, error)
-
-    async def _listen_http(self) -> None:
-        from gantrymq.broker.http.endpoint import open_endpoint  # loaded only where it is wanted
-
-        network, clock = self._outside.network, self._outside.clock
-        self.http = await open_endpoint(
-            self._config, network, clock, self.address, self.store, self.metrics, self.explanations, self.client_limits,
-            None if self._access is None else self._access.guard, self._rights,
-        )  # fmt: skip
+    async def _close_doors(self) -> None:
+        for door in reversed(self.doors):
+            await door.close()
 
     def _open(self) -> None:
         config, clock, disk = self._config, self._outside.clock, self._outside.disk
@@ -191,10 +163,6 @@ class Broker:
                 clock=clock,
             )
         registries = open_registries(config, store.file_disk, clock, store.path)
-        if self._access is not None:
-            from gantrymq.broker.message_rights import MessageRights
-
-            self._rights = MessageRights(self._access.guard, registries.topics, config.topics.msg_trace_topic_name)
         self.topics, self.groups, self.offsets = registries.topics, registries.groups, registries.offsets
         self.producers, self.consumers = registries.producers, registries.consumers
         self.filters = registries.filters
@@ -208,7 +176,6 @@ class Broker:
             lambda: invisible(self.popping.consumption.revive_log.ledger),
         )  # fmt: skip
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
-        self.metrics.declare(RPC_LATENCY, self._door.latency.read)
         declare_event_loop(self.metrics, self.loop_watch)
         self.statistics = Statistics(config.identity.broker_cluster_name, clock, self.metrics)
         self._retention = Retention(config, store, clock, waiting.keep_from)
@@ -226,9 +193,17 @@ class Broker:
                 Durability(config, store),
                 self._retention,
                 self.registration.when_announced,
-                self._rights,
+                self._users(registries),
             )
         )
+
+    def _users(self, registries: Registries) -> Users | None:
+        if self._access is None:
+            return None
+        from gantrymq.broker.users import users_of
+
+        trace_topic = self._config.topics.msg_trace_topic_name
+        return users_of(self._access, trace_topic, registries, self.store, self.coordinator)
 
     def _serve(self, parts: Parts) -> None:
         settings = Settings(parts.config, self._config_file, self._outside.disk, self._outside.clock)
@@ -239,15 +214,9 @@ class Broker:
         if self.timer is not None:
             declare_timer(self.metrics, self.timer, self.topics)
         declare_pop(self.metrics, self.popping.consumption.revive_log)
-        self._explain = ExplainHandler(lambda: self.explanations, self._rights)
-        table = handlers_of(parts, self.operations, self._explain).table()
-        # Once, here: a broker without users asks nobody about a request.
-        if self._access is None or self._rights is None:
-            self._door.serve(table)
-            return
-        from gantrymq.broker.remoting.access import behind_guard
-
-        self._door.serve(behind_guard(table, self._access, self._rights, parts))
+        served = Served(parts.place, self.operations, self, self.metrics)
+        for door in self.doors:
+            door.serve(served)
 
     def _begin(self) -> None:
         config = self._config
@@ -280,11 +249,9 @@ class Broker:
         await self._housekeeping.close()
         self.held_pulls.close()
         await self.popping.stop_answering()
-        await self._explain.close()
-        if self.http is not None:
-            await self.http.close()
         # First nothing new, then the answers that wait for the disk, then the connections.
-        self._door.refuse()
+        for door in self.doors:
+            await door.refuse()
         if self.timer is not None:
             await self.timer.stop()
         await self.delay.stop()
@@ -294,7 +261,7 @@ class Broker:
         except StoreError as error:
             log.error("what waits for the disk is not acknowledged: %s", error)
         self.store.safety.give_up()
-        await self._door.close()
+        await self._close_doors()
         timed = (self._close_timer, self.delay.close, self.coordinator.close, self.popping.close)
         for work in (*timed, self.offsets.save, self.filters.save, self.delivered.save):
             try:
@@ -309,29 +276,24 @@ class Broker:
         if self.timer is not None:
             self.timer.close()
 
-    def _connection_closed(self, session: ClientSession) -> None:
-        if not self._started:
-            return
-        self.client_gone(session, by_peer=session.left)
-        self._door.forget(session)
-
     def client_gone(self, connection: Connection, *, by_peer: bool = False) -> None:
         """The connection of a client ended, whatever door it came through. ``by_peer``: not this broker ended it."""
+        if not self._started:
+            return
         self.held_pulls.client_gone(connection)
         self.popping.client_gone(connection)
         # Before its heartbeats are forgotten: they say whose connection it was.
         self.coordinator.client_gone(connection)
         self.operations.members.connection_closed(connection, by_peer=by_peer)
+        for door in self.doors:
+            door.forget(connection)
 
-    @cached_property
-    def explanations(self) -> TransactionExplanations:
-        """The explanations of this broker's transactions."""
-        # Not at the top: 11 ms of a start for what nobody may ever ask.
-        from gantrymq.broker.transactions.explanations import TransactionExplanations
+    def _last_request(self) -> str:
+        return next(filter(None, (door.last_request() for door in self.doors)), "")
 
-        return TransactionExplanations(
-            self._config, self.store, self.coordinator, self.producers, self._outside.clock, self.address
-        )
+    def door(self, name: str) -> Door | None:
+        """The door with this name; None: there is none."""
+        return next((door for door in self.doors if door.name == name), None)
 
     @property
     def held_pulls(self) -> HeldPulls:
@@ -340,13 +302,8 @@ class Broker:
 
     @property
     def guard(self) -> Guard | None:
-        """Decides what users may do, for doors other than remoting; None: there are no users."""
+        """Decides what users may do; None: there are no users."""
         return None if self._access is None else self._access.guard
-
-    @property
-    def handlers(self) -> dict[int, Handler]:
-        """What is answered over remoting, by request code."""
-        return self._door.handlers
 
 
 def _inner_account(config: BrokerConfig) -> Account | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.delivery.delay import DelayedDelivery
@@ -20,6 +20,7 @@ from gantrymq.broker.operations.admission import Admission, stamp_of
 from gantrymq.broker.operations.cleaning import Cleaning
 from gantrymq.broker.operations.connections import Connections
 from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
+from gantrymq.broker.operations.explaining import Explaining
 from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.operations.operations import Administration, Consuming, Operations, Sending
@@ -37,6 +38,7 @@ from gantrymq.broker.operations.send_half import HalfSends
 from gantrymq.broker.operations.send_halves import HalvesSends
 from gantrymq.broker.operations.settings import Settings
 from gantrymq.broker.operations.steered import Steering
+from gantrymq.broker.operations.table_changes import TableChanges
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.outside import Outside, Place
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
@@ -44,6 +46,7 @@ from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.pop.assignments import RouteSource
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
+from gantrymq.broker.transactions.resume import ResumeOperation
 from gantrymq.broker.upkeep.housekeeping import Retention
 from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.observability.metrics import Metrics
@@ -51,6 +54,10 @@ from gantrymq.protocol.codes import VERSION
 from gantrymq.protocol.message_ids import UniqueIds
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
+
+if TYPE_CHECKING:
+    from gantrymq.broker.transactions.explanations import TransactionExplanations
+    from gantrymq.broker.users import Users
 
 DELAYS_FILE: Final = "config/delayOffset.json"
 
@@ -93,8 +100,13 @@ class Parts:
     durability: Durability
     retention: Retention
     announce: Announce
-    rights: MessageRights | None
-    """Judges what clients may be given; None: the broker has no users."""
+    users: Users | None
+    """None: the broker has none."""
+
+    @property
+    def rights(self) -> MessageRights | None:
+        """Judges what clients may be given; None: the broker has no users."""
+        return None if self.users is None else self.users.rights
 
 
 def open_waiting(
@@ -137,6 +149,8 @@ def operations_of(parts: Parts, settings: Settings, routes: RouteSource) -> Oper
         consuming,
         Members(parts.config, parts.registries, parts.outside.clock, parts.announce),
         _administration(parts, settings, consuming.pulls.held.release),
+        routes,
+        parts.users,
     )
 
 
@@ -178,9 +192,12 @@ def _administration(parts: Parts, settings: Settings, release: Callable[[str, st
     config, store, registries, statistics = parts.config, parts.store, parts.registries, parts.statistics
     topics, groups, offsets = registries.topics, registries.groups, registries.offsets
     producers, consumers, clock = registries.producers, registries.consumers, parts.outside.clock
+    topic_work = TopicAdministration(topics, offsets, store, parts.counters, parts.announce)
+    group_work = GroupAdministration(groups, offsets)
     return Administration(
-        TopicAdministration(topics, offsets, store, parts.counters, parts.announce),
-        GroupAdministration(groups, offsets),
+        topic_work,
+        group_work,
+        TableChanges(topic_work, group_work, clock),
         Progress(config.identity.broker_name, parts.place.address, store, registries, statistics, clock),
         Connections(producers, consumers, clock),
         ConsumerQuestions(config.identity.broker_name, consumers, store, parts.rights),
@@ -188,4 +205,15 @@ def _administration(parts: Parts, settings: Settings, release: Callable[[str, st
         settings,
         Cleaning(store, topics, parts.retention),
         Figures(store, parts.waiting.delay, parts.metrics, statistics, clock, VERSION),
+        ResumeOperation(store, parts.waiting.coordinator),
+        Explaining(lambda: _explanations(parts)),
+    )
+
+
+def _explanations(parts: Parts) -> TransactionExplanations:
+    from gantrymq.broker.transactions.explanations import TransactionExplanations
+
+    coordinator, producers = parts.waiting.coordinator, parts.registries.producers
+    return TransactionExplanations(
+        parts.config, parts.store, coordinator, producers, parts.outside.clock, parts.place.address
     )

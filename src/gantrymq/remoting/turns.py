@@ -30,6 +30,16 @@ class Turns:
         self._waiting: deque[Callable[[], None]] = deque()
         self._scheduled = False
 
+    def hold(self) -> None:
+        """Execute nothing until ``release``: whatever comes waits."""
+        self._scheduled = True  # so that no turn begins
+        self._waiting.append(_nothing)
+
+    def release(self) -> None:
+        """Go on with what waits."""
+        self._scheduled = False
+        self._schedule()
+
     def must_wait(self, now: float) -> bool:
         """Whether what has just come has to wait: others wait already, or this turn was long enough."""
         if self._waiting:
@@ -67,3 +77,7 @@ class Turns:
                 break
         if self._waiting:
             self._schedule()
+
+
+def _nothing() -> None:
+    """Stands in the queue while nothing may be executed."""

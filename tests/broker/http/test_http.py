@@ -26,6 +26,7 @@ from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.network import TcpNetwork
 from tests.support.brokers import Cluster, on_broker, until
 from tests.support.connections import FakeLink
+from tests.support.doors import http
 
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{}\x02"
 Got = tuple[int, dict[str, str], Any]
@@ -97,8 +98,7 @@ def served(
 
 def test_requests_count_together_with_those_of_other_doors(tmp_path: Path) -> None:
     async def work(running: Cluster) -> None:
-        assert running.broker.http is not None
-        client = Client(running.broker.http.address)
+        client = Client(http(running.broker).address)
         assert (await client.get("/health"))[0] == 200
         running.broker.client_limits.change(values.Limits(requests_per_second=3))
         # A bucket of one second, whose rest is what earlier requests left; what a second brings is three.
@@ -111,8 +111,7 @@ def test_requests_count_together_with_those_of_other_doors(tmp_path: Path) -> No
 
 def test_what_a_broker_answers(tmp_path: Path) -> None:
     async def work(running: Cluster) -> None:
-        assert running.broker.http is not None
-        client = Client(running.broker.http.address)
+        client = Client(http(running.broker).address)
         for key in ("ABC", "DEF", "a b/c"):
             await running.sent("Orders", properties=HALF.format(key))
 
@@ -156,9 +155,8 @@ def without_time(reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def test_a_store_that_refuses_writes_is_not_healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(running: Cluster) -> None:
-        assert running.broker.http is not None
         running.broker.store._writer.stop(StoreUnavailable("the disk is full"))
-        status, _, reported = await Client(running.broker.http.address).get("/health")
+        status, _, reported = await Client(http(running.broker).address).get("/health")
         assert status == 503 and "disk is full" in reported["reason"]
 
     on_broker(work, tmp_path, http_port=free_port())
@@ -166,7 +164,7 @@ def test_a_store_that_refuses_writes_is_not_healthy(tmp_path: Path, monkeypatch:
 
 def test_without_the_setting_nothing_listens_and_a_port_in_use_stops_nobody(tmp_path: Path) -> None:
     async def without(running: Cluster) -> None:
-        assert running.broker.http is None
+        assert running.broker.door("http") is None
 
     on_broker(without, tmp_path / "without")
     with socket.socket() as taken:
@@ -174,7 +172,7 @@ def test_without_the_setting_nothing_listens_and_a_port_in_use_stops_nobody(tmp_
         taken.listen()
 
         async def work(running: Cluster) -> None:
-            assert running.broker.http is None
+            assert not http(running.broker).address
             await running.sent("Orders")
 
         on_broker(work, tmp_path / "taken", http_port=taken.getsockname()[1])

@@ -17,6 +17,7 @@ from gantrymq.protocol.halves import decode_places
 from gantrymq.spark.sink.chunks import Chunk
 from gantrymq.spark.sink.requests import TaskProducer
 from tests.support.brokers import Cluster, on_broker
+from tests.support.doors import remoting
 
 COMMON = properties.encode({"TRAN_MSG": "true", "PGROUP": "PG"})
 LONG_MS = 20_000
@@ -37,7 +38,7 @@ def test_a_broker_that_does_not_declare_that_ends_may_be_repeated_is_refused(tmp
     """As Apache's: it does not know the request. The error says what the user can choose."""
 
     async def work(cluster: Cluster) -> None:
-        cluster.broker._door.handlers.pop(RequestCode.SEND_HALVES)
+        remoting(cluster.broker).handlers.pop(RequestCode.SEND_HALVES)
         async with producer(cluster) as tasks:
             with pytest.raises(ConfigError, match="deliveryGuarantee=at_least_once"):
                 await tasks.store_halves(chunk(), COMMON, LONG_MS)
@@ -52,14 +53,14 @@ def test_a_request_is_repeated_until_the_broker_can_be_reached(tmp_path: Path) -
     async def work(cluster: Cluster) -> None:
         async with producer(cluster) as tasks:
             _, first = await tasks.store_halves(chunk(), COMMON, LONG_MS)
-            send = cluster.broker._door.handlers.pop(RequestCode.SEND_HALVES)
+            send = remoting(cluster.broker).handlers.pop(RequestCode.SEND_HALVES)
             channel = tasks._endpoint.ready(cluster.broker.address)
             assert channel is not None
-            cluster.broker._door.handlers[RequestCode.SEND_HALVES] = lambda session, command: session.close()
+            remoting(cluster.broker).handlers[RequestCode.SEND_HALVES] = lambda session, command: session.close()
             again = asyncio.ensure_future(tasks.store_halves(chunk(), COMMON, LONG_MS))
             while channel.alive:
                 await asyncio.sleep(0.01)
-            cluster.broker._door.handlers[RequestCode.SEND_HALVES] = send
+            remoting(cluster.broker).handlers[RequestCode.SEND_HALVES] = send
             _, second = await again
             assert decode_places(second) == decode_places(first)
 

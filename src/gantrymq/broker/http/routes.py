@@ -7,19 +7,16 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from gantrymq import __version__
+from gantrymq.broker.door import Served
 from gantrymq.broker.http.messages import Answer, Refused, Request, answer
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.message_rights import MessageRights, told_to
+from gantrymq.broker.message_rights import told_to
 from gantrymq.broker.metrics.declared import common_labels
-from gantrymq.broker.metrics.transactions import HALVES
 from gantrymq.broker.refusal import Refusal
 from gantrymq.broker.refusal import Refused as OperationRefused
-from gantrymq.broker.transactions.explanations import TransactionExplanations
 from gantrymq.observability.exposition import CONTENT_TYPE, Exposition
-from gantrymq.observability.metrics import Metrics
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.stepwise import gathered
-from gantrymq.store.message_store import MessageStore
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1_000
@@ -36,24 +33,15 @@ ROUTES: Final = {
 class Routes:
     """Finds the handler of a request. Raises Refused when there is none."""
 
-    def __init__(
-        self,
-        config: LiveConfig,
-        address: str,
-        store: MessageStore,
-        metrics: Metrics,
-        explanations: TransactionExplanations,
-        clock: Clock,
-        rights: MessageRights | None,
-    ) -> None:
+    def __init__(self, config: LiveConfig, clock: Clock, broker: Served) -> None:
         self._config = config
-        self._address = address
+        self._address = broker.place.address
         self._clock = clock
-        self._store = store
-        self._metrics = metrics
-        self._exposition = Exposition(metrics, common_labels(config))
-        self._explanations = explanations
-        self._rights = rights
+        self._exposition = Exposition(broker.metrics, common_labels(config))
+        self._figures = broker.operations.administration.figures
+        self._explaining = broker.operations.administration.explaining
+        users = broker.operations.users
+        self._rights = None if users is None else users.rights
         self._plain: Mapping[tuple[str, ...], Callable[[Request], Awaitable[Answer]]] = {
             (): self._contents,
             ("health",): self._health,
@@ -77,14 +65,14 @@ class Routes:
 
     async def _health(self, request: Request) -> Answer:
         _only(request)
-        refusal = self._store.refusal
+        refusal = self._figures.refusal
         value: dict[str, Any] = {
             "status": "ok" if refusal is None else "refuses writes",
             "reason": None if refusal is None else str(refusal),
             "broker": self._config.identity.broker_name,
             "address": self._address,
             "version": __version__,
-            "open_transactions": int(self._metrics.total(HALVES.name)),
+            "open_transactions": self._figures.undecided,
         }
         return answer(value, HTTPStatus.OK if refusal is None else HTTPStatus.SERVICE_UNAVAILABLE)
 
@@ -101,7 +89,7 @@ class Routes:
         if not text.isascii() or not text.isdigit() or len(text) > 6 or not 1 <= int(text) <= LIMIT_MAX:
             raise Refused(HTTPStatus.BAD_REQUEST, f"limit is {text!r}; write a number from 1 to {LIMIT_MAX}")
         limit = int(text)
-        rows = await self._explanations.undecided(
+        rows = await self._explaining.explanations.undecided(
             state=state, group=request.query.get("group"), limit=limit + 1, told=told_to(self._rights, request)
         )  # fmt: skip
         return answer({"transactions": rows[:limit], "more": len(rows) > limit})
@@ -109,7 +97,7 @@ class Routes:
     async def _transaction(self, request: Request) -> Answer:
         _only(request)
         try:
-            explained = await self._explanations.explain(request.path[1], told_to(self._rights, request))
+            explained = await self._explaining.explanations.explain(request.path[1], told_to(self._rights, request))
         except OperationRefused as refused:
             if refused.reason is not Refusal.NOT_PERMITTED:
                 raise

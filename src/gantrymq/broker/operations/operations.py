@@ -1,16 +1,18 @@
 """Everything a broker does for those who come through one of its doors, together.
 
-A door (``broker.remoting.door`` is one) is built from this, and needs nothing else of a broker to speak its protocol.
+A door (``broker.door``) is built from this, and needs nothing else of a broker to speak its protocol.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gantrymq.broker.delivery.pull import Pulls
 from gantrymq.broker.operations.cleaning import Cleaning
 from gantrymq.broker.operations.connections import Connections
 from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
+from gantrymq.broker.operations.explaining import Explaining
 from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.operations.positions import Positions
@@ -25,9 +27,15 @@ from gantrymq.broker.operations.send_back import SendBacks
 from gantrymq.broker.operations.send_batch import BatchSends
 from gantrymq.broker.operations.send_halves import HalvesSends
 from gantrymq.broker.operations.settings import Settings
+from gantrymq.broker.operations.table_changes import TableChanges
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.pop.assembly import Popping
+from gantrymq.broker.pop.assignments import RouteSource
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
+from gantrymq.broker.transactions.resume import ResumeOperation
+
+if TYPE_CHECKING:
+    from gantrymq.broker.users import Users
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,8 @@ class Administration:
 
     topics: TopicAdministration
     groups: GroupAdministration
+    changes: TableChanges
+    """Changes of both, those of one turn of the loop together."""
     progress: Progress
     connections: Connections
     questions: ConsumerQuestions
@@ -65,6 +75,8 @@ class Administration:
     settings: Settings
     cleaning: Cleaning
     figures: Figures
+    resumes: ResumeOperation
+    explaining: Explaining
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +88,7 @@ class Operations:
     consuming: Consuming
     members: Members
     administration: Administration
+    routes: RouteSource
+    """The queues of all brokers, as the name servers know them."""
+    users: Users | None
+    """None: the broker has no users, and everybody may everything."""

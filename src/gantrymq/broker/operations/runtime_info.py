@@ -7,8 +7,10 @@ from typing import Any, Final
 from gantrymq import __version__
 from gantrymq.broker.delivery.delay import DelayedDelivery
 from gantrymq.broker.metrics import messages, storage
+from gantrymq.broker.metrics.transactions import HALVES
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.upkeep.statistics import BROKER_GET_NUMS, BROKER_PUT_NUMS, FOUND, MISSED, Statistics
+from gantrymq.errors import StoreError
 from gantrymq.message import system_topics
 from gantrymq.observability.metrics import Metric, Metrics
 from gantrymq.protocol.bodies.stats import BrokerStatsData
@@ -44,6 +46,16 @@ class Figures:
         self._statistics = statistics
         self._clock = clock
         self._boot_ms = clock.wall_ms()
+
+    @property
+    def refusal(self) -> StoreError | None:
+        """Why no message is taken; None: messages are taken."""
+        return self._store.refusal
+
+    @property
+    def undecided(self) -> int:
+        """Half messages that are not ended."""
+        return int(self._metrics.total(HALVES.name))
 
     def runtime_info(self) -> dict[str, str]:
         """What the tools show of a broker, by RocketMQ's keys."""

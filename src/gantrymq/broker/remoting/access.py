@@ -6,64 +6,13 @@ from collections.abc import Mapping
 
 from gantrymq.access.enforcement import guarded
 from gantrymq.access.handler import AccessHandler
-from gantrymq.access.opening import Access
 from gantrymq.access.requests import BROKER_ROWS
-from gantrymq.broker.message_rights import MessageRights
-from gantrymq.broker.parts import Parts
-from gantrymq.broker.transactions.coordinator import TransactionCoordinator
-from gantrymq.errors import GantryError
-from gantrymq.message import properties
-from gantrymq.message.message import StoredMessage
-from gantrymq.message.system_topics import HALF, TRANSACTION_TOPICS
+from gantrymq.broker.users import Users
 from gantrymq.remoting.server import Handler
-from gantrymq.store.message_store import MessageStore
 
 
-class StoredPlaces:
-    """What the store and the table of open transactions say about the messages that a request names by their place."""
-
-    def __init__(self, store: MessageStore, coordinator: TransactionCoordinator, rights: MessageRights) -> None:
-        self._store = store
-        self._coordinator = coordinator
-        self._rights = rights
-
-    def topic_of_half(self, queue_offset: int, log_offset: int) -> str | None:
-        half = self._coordinator.table.at(queue_offset, log_offset)
-        if half is not None:
-            return half.real_topic
-        record = self._read(log_offset)
-        return _real_topic(record) if record is not None and record.topic == HALF else None
-
-    def topics_at(self, log_offset: int) -> tuple[str, ...]:
-        record = self._read(log_offset)
-        if record is None:
-            return ()
-        owners = () if record.topic in TRANSACTION_TOPICS else self._rights.owners(record)
-        return owners or (record.topic,)
-
-    def real_topic_at(self, log_offset: int) -> str | None:
-        record = self._read(log_offset)
-        return None if record is None else _real_topic(record)
-
-    def _read(self, log_offset: int) -> StoredMessage | None:
-        if log_offset < 0:
-            return None
-        try:
-            return self._store.read(log_offset)
-        except GantryError:  # no message begins there; the operation finds that, too
-            return None
-
-
-def _real_topic(record: StoredMessage) -> str:
-    return properties.find(record.properties_text, properties.REAL_TOPIC) or record.topic
-
-
-def behind_guard(
-    table: Mapping[int, Handler], access: Access, rights: MessageRights, parts: Parts
-) -> Mapping[int, Handler]:
-    """The handlers of a broker with users. From now on only those who may send to a topic are asked about its
-    undecided messages."""
-    guard = access.guard
-    handlers = {**table, **AccessHandler(guard.directory).table()} if access.managed else table
-    parts.registries.producers.may_see = rights.may_be_asked
-    return guarded(handlers, guard, BROKER_ROWS, StoredPlaces(parts.store, parts.waiting.coordinator, rights))
+def behind_guard(table: Mapping[int, Handler], users: Users) -> Mapping[int, Handler]:
+    """The handlers of a broker with users."""
+    guard = users.guard
+    handlers = {**table, **AccessHandler(guard.directory).table()} if users.access.managed else table
+    return guarded(handlers, guard, BROKER_ROWS, users.places)

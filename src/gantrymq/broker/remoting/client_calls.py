@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from gantrymq.broker.client import Client
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, Header, encode_request
 from gantrymq.remoting.session import Session
@@ -57,9 +58,9 @@ class ClientCalls:
         """A client sent an answer. An answer for which no caller waits is dropped."""
         self._end((session.id, command.opaque), command)
 
-    def session_closed(self, session: Session) -> None:
+    def client_gone(self, client: Client) -> None:
         """A connection ended: what was asked there is not answered."""
-        for key in [key for key in self._calls if key[0] == session.id]:
+        for key in [key for key in self._calls if key[0] == client.id]:
             self._end(key, None)
 
     def _end(self, key: tuple[int, int], command: Command | None) -> None:

@@ -2,73 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
 from functools import partial
+from typing import Final
 
+from gantrymq.broker.client import Connection
+from gantrymq.broker.door import Departures, Ground, Served
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_calls import ClientCalls
 from gantrymq.broker.remoting.client_session import ClientSession
+from gantrymq.broker.remoting.explain import ExplainHandler
+from gantrymq.broker.remoting.handlers import handlers_of
 from gantrymq.broker.remoting.refusals import rejection
 from gantrymq.broker.remoting.unsupported import refused_codes
+from gantrymq.errors import Unreachable
 from gantrymq.protocol.command import Command
-from gantrymq.remoting.latency import RequestLatency
+from gantrymq.remoting.latency import RPC_LATENCY
 from gantrymq.remoting.server import Handler, RemotingServer
-from gantrymq.runtime.clock import Clock
-from gantrymq.runtime.limits.client_limits import ClientLimits
-from gantrymq.runtime.network import Network
+
+log = logging.getLogger("gantrymq.broker")
+
+FAST_PORT_BELOW: Final = 2
+"""A port this far below ``listenPort`` serves producers that want to be apart from consumers, by RocketMQ's rule."""
 
 
 class RemotingDoor:
     """Listens, and hands every request to its handler."""
 
-    def __init__(
-        self, network: Network, clock: Clock, closed: Callable[[ClientSession], None], client_limits: ClientLimits
-    ) -> None:
-        """``closed``: called once for every connection that ended. ``client_limits``: the limits of clients."""
+    name: Final = "remoting"
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        clock = ground.outside.clock
         self._calls = ClientCalls(clock)
+        self._departures: Departures | None = None
+        self._explain: ExplainHandler | None = None
         self.handlers: dict[int, Handler] = {}
         """What is answered, by request code; empty until ``serve``."""
-        self._server = RemotingServer(
-            network,
+        self.server: Final = RemotingServer(
+            ground.outside.network,
             clock,
             self.handlers,
-            closed=closed,
+            closed=self._closed,
             responses=self._calls.answer,
             refusals=dict(refused_codes()),
             rejection=rejection,
             new_session=partial(ClientSession, self._calls),
-            client_limits=client_limits,
+            client_limits=ground.client_limits,
         )
+        """The sessions of clients."""
+        self.server.turns.hold()
+        self.address = ""
 
-    @property
-    def latency(self) -> RequestLatency:
-        """How long requests took."""
-        return self._server.latency
+    async def listen(self) -> None:
+        """On ``listenPort``, and on the fast port, which clients with the "VIP channel" expect. Apache's broker does
+        not serve pulls there; ours serves everything. Source: BrokerController (fastRemotingServer).
+        """
+        network = self._ground.config.network
+        self.address = await self.server.start(network.bind_address, network.listen_port)
+        port = network.listen_port - FAST_PORT_BELOW
+        if port <= 0:
+            return
+        try:
+            await self.server.start(network.bind_address, port)
+        except Unreachable as error:
+            log.warning("clients with vipChannelEnabled cannot send to this broker: no fast port %d: %s", port, error)
 
-    def last_request(self) -> str:
-        """What was executed last, and for whom."""
-        return self._server.last_request_text()
+    def serve(self, broker: Served) -> None:
+        operations, users = broker.operations, broker.operations.users
+        explaining = operations.administration.explaining
+        self._departures = broker.departures
+        self._explain = ExplainHandler(explaining, None if users is None else users.rights)
+        table = handlers_of(
+            self._ground.config, broker.place, self._ground.outside.clock, operations, self._explain
+        ).table()
+        broker.metrics.declare(RPC_LATENCY, self.server.latency.read)
+        # Once, here: a broker without users asks nobody about a request.
+        if users is not None:
+            from gantrymq.broker.remoting.access import behind_guard
 
-    async def listen(self, host: str, port: int) -> str:
-        """The address. May be called for several ports. Raises Unreachable when the port is in use."""
-        return await self._server.start(host, port)
-
-    def serve(self, table: Mapping[int, Handler]) -> None:
-        """Answer requests from now on."""
+            table = behind_guard(table, users)
         self.handlers.update(table)
+        self.server.turns.release()
 
-    def refuse(self) -> None:
-        """Answer every request with a refusal from now on; answers that are not given yet still come."""
+    async def refuse(self) -> None:
         for code in self.handlers:
             self.handlers[code] = _stopping
+        if self._explain is not None:
+            await self._explain.close()
 
     async def close(self) -> None:
-        """Close the ports and every connection; answers that wait to be sent are sent first."""
-        await self._server.close()
+        await self.server.close()
 
-    def forget(self, session: ClientSession) -> None:
-        """A connection ended: what the broker asked there is not answered any more."""
-        self._calls.session_closed(session)
+    def forget(self, client: Connection) -> None:
+        self._calls.client_gone(client)
+
+    def last_request(self) -> str:
+        return self.server.last_request_text()
+
+    def _closed(self, session: ClientSession) -> None:
+        if self._departures is not None:
+            self._departures.client_gone(session, by_peer=session.left)
 
 
 def _stopping(session: ClientSession, command: Command) -> bytes | None:

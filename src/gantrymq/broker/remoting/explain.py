@@ -4,12 +4,13 @@ open transactions were checked, LIST_TRANSACTIONS a page of undecided ones, SUMM
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable
+from typing import Any
 
 import msgspec
 
 from gantrymq.broker.message_rights import MessageRights, told_to
+from gantrymq.broker.operations.explaining import Explaining
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejected
@@ -20,19 +21,15 @@ from gantrymq.protocol.headers.tools import ExplainTransaction, ListChecks, List
 from gantrymq.runtime.tasks import TaskGroupOwner
 from gantrymq.transactions.rules.states import State
 
-if TYPE_CHECKING:
-    from gantrymq.broker.transactions.explanations import TransactionExplanations
-
-
 _STATES = {state.text: state for state in (State.OPEN, State.PARKED)}
 
 
 class ExplainHandler:
     """Answers each explanation from a task of its own, because looking for an op message may take a while."""
 
-    def __init__(self, explanations: Callable[[], TransactionExplanations], rights: MessageRights | None) -> None:
-        """``explanations``: made when the first explanation is asked for. ``rights``: None: the broker has no users."""
-        self._explanations = explanations
+    def __init__(self, explaining: Explaining, rights: MessageRights | None) -> None:
+        """``rights``: None: the broker has no users."""
+        self._explaining = explaining
         self._rights = rights
         self._tasks = TaskGroupOwner("explain")
 
@@ -40,7 +37,9 @@ class ExplainHandler:
         """Answered when all is found."""
         transaction_id = command.header(ExplainTransaction).transaction_id
         told = told_to(self._rights, session)
-        self._tasks.start("one", self._answer(session, command, self._explanations().explain(transaction_id, told)))
+        self._tasks.start(
+            "one", self._answer(session, command, self._explaining.explanations.explain(transaction_id, told))
+        )
 
     def page(self, session: ClientSession, command: Command) -> None:
         """Answered when all is found."""
@@ -54,17 +53,17 @@ class ExplainHandler:
             state, header.group, header.topic, max(header.min_age_ms, 0), header.after, header.count,
             told_to(self._rights, session),
         )  # fmt: skip
-        self._tasks.start("page", self._answer(session, command, self._explanations().pages.page(wanted)))
+        self._tasks.start("page", self._answer(session, command, self._explaining.explanations.pages.page(wanted)))
 
     def summary(self, session: ClientSession, command: Command) -> bytes:
         """Made at once: everything in it is counted anyway."""
-        body = msgspec.json.encode(self._explanations().pages.summary(told_to(self._rights, session)))
+        body = msgspec.json.encode(self._explaining.explanations.pages.summary(told_to(self._rights, session)))
         return encode_response(command, ResponseCode.SUCCESS, body=body)
 
     def list_checks(self, session: ClientSession, command: Command) -> bytes:
         """What the records of halves do not say."""
         header = command.header(ListChecks)
-        found = self._explanations().checks(range(header.begin, header.end))
+        found = self._explaining.explanations.checks(range(header.begin, header.end))
         rows = [[offset, known.times, known.unknown_answers, known.next_look_ms] for offset, known in found.items()]
         return encode_response(command, ResponseCode.SUCCESS, body=msgspec.json.encode(rows))
 

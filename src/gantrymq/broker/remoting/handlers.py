@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.operations import Administration, Operations
-from gantrymq.broker.operations.table_changes import TableChanges
-from gantrymq.broker.parts import Parts
+from gantrymq.broker.outside import Place
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.remoting.cleaning import CleaningHandler
 from gantrymq.broker.remoting.client_config import ClientConfigHandler
@@ -41,17 +41,19 @@ from gantrymq.broker.remoting.send_reply import SendReplyHandler
 from gantrymq.broker.remoting.settings import SettingsHandler
 from gantrymq.broker.remoting.timer import TimerHandler
 from gantrymq.broker.remoting.topic_admin import TopicHandler
-from gantrymq.broker.transactions.resume import ResumeOperation
+from gantrymq.runtime.clock import Clock
 
 
-def handlers_of(parts: Parts, operations: Operations, explain: ExplainHandler) -> Handlers:
+def handlers_of(
+    config: LiveConfig, place: Place, clock: Clock, operations: Operations, explain: ExplainHandler
+) -> Handlers:
     """All of them."""
     halves = HalvesHandler(operations.sending.halves, operations.transactions.ends_many.end)
     return Handlers(
-        _messages(parts, operations),
+        _messages(config, place, operations),
         TransactionHandlers(
             EndTransactionHandler(operations.transactions.ends.end).handle,
-            ResumeHandler(ResumeOperation(parts.store, operations.transactions)).resume,
+            ResumeHandler(operations.administration.resumes).resume,
             explain.explain,
             explain.list_checks,
             explain.page,
@@ -59,15 +61,15 @@ def handlers_of(parts: Parts, operations: Operations, explain: ExplainHandler) -
             halves.send,
             halves.end,
         ),
-        _pops(parts, operations.consuming.popping),
-        _clients(parts, operations),
-        _tools(parts, operations.administration),
+        _pops(config, operations.consuming.popping),
+        _clients(config, operations),
+        _tools(clock, operations.administration),
     )
 
 
-def _messages(parts: Parts, operations: Operations) -> MessageHandlers:
-    config, sending = parts.config, operations.sending
-    answers = SendAnswers(config, parts.place.host)
+def _messages(config: LiveConfig, place: Place, operations: Operations) -> MessageHandlers:
+    sending = operations.sending
+    answers = SendAnswers(config, place.host)
     return MessageHandlers(
         SendHandler(sending.one, answers),
         SendBatchHandler(sending.batches, answers),
@@ -79,29 +81,29 @@ def _messages(parts: Parts, operations: Operations) -> MessageHandlers:
     )
 
 
-def _pops(parts: Parts, popping: Popping) -> PopHandlers:
+def _pops(config: LiveConfig, popping: Popping) -> PopHandlers:
     return PopHandlers(
-        PopHandler(parts.config, popping.requests),
+        PopHandler(config, popping.requests),
         PopAckHandler(popping.acks),
         AssignmentHandler(popping.assignments),
     )
 
 
-def _clients(parts: Parts, operations: Operations) -> ClientHandlers:
+def _clients(config: LiveConfig, operations: Operations) -> ClientHandlers:
     return ClientHandlers(
         MembershipHandler(operations.members),
-        ClientConfigHandler(parts.config),
+        ClientConfigHandler(config),
         PositionHandler(operations.consuming.positions),
     )
 
 
-def _tools(parts: Parts, operations: Administration) -> ToolHandlers:
+def _tools(clock: Clock, operations: Administration) -> ToolHandlers:
     """The handlers of what tools ask."""
-    changes = TableChanges(operations.topics, operations.groups, parts.outside.clock)
+    changes = operations.changes
     return ToolHandlers(
         TopicHandler(operations.topics, changes),
         GroupHandler(operations.groups, changes),
-        ProgressHandler(operations.progress, parts.outside.clock),
+        ProgressHandler(operations.progress, clock),
         ConnectionHandler(operations.connections),
         RelayHandler(operations.questions),
         ResetHandler(operations.resets),

@@ -97,9 +97,10 @@ async def running_broker(
         running.loop_watch.start()
         name, store = config.identity.broker_name, config.store
         where = f"broker {name} {address}, store {store.store_path_root_dir} ({store.flush_disk_type})"
-        if running.http is not None:
-            where += f", HTTP {running.http.address}"
-        elif config.network.http_port:
+        http = running.door("http")
+        if http is not None and http.address:
+            where += f", HTTP {http.address}"
+        elif http is not None:
             where += f", no HTTP (port {config.network.http_port} is in use)"
         if missing := running.registration.unregistered:
             where += f", waits for name server {', '.join(missing)} (clients find it as soon as one is there)"

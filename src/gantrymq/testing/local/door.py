@@ -1,4 +1,4 @@
-"""The door of a broker for code in the same process: values in, values out, no frames.
+"""A client that speaks to a broker in the same process by values, without frames.
 
 It calls the same operations as the remoting door. So a half message that came through one of them can be checked and
 ended through the other.
@@ -16,9 +16,9 @@ from typing import Final, Self
 
 from gantrymq.access.guard import Denied
 from gantrymq.access.values import Action, Need, User, group_need, send_need, topic_need
-from gantrymq.broker.broker import Broker
 from gantrymq.broker.check import Check
 from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest, PullResult
+from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.pushes import (
     AnswerDone,
     DirectConsumption,
@@ -31,6 +31,7 @@ from gantrymq.broker.pushes import (
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.submission import Stored
 from gantrymq.broker.transactions.end_request import EndRequest
+from gantrymq.errors import Closed
 from gantrymq.message import flags, properties, system_topics
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
@@ -165,33 +166,39 @@ class LocalDoor:
     # On the cluster's loop.
 
     @property
-    def _broker(self) -> Broker:
-        return self._servers.running
+    def _operations(self) -> Operations:
+        served = self._servers.served
+        if served is None:
+            raise Closed("the broker of the local cluster does not run; it could not be started again")
+        return served.operations
 
     def _known(self) -> User | None:
-        guard = None if self._servers.broker is None else self._broker.guard
-        return None if guard is None else guard.directory.user(self._user or "")
+        served = self._servers.served
+        users = None if served is None else served.operations.users
+        return None if users is None else users.guard.directory.user(self._user or "")
 
     async def _join(self) -> None:
         joined = asyncio.get_running_loop().create_future()
         data = HeartbeatData(
             client_id=f"local-door@{-self._member.id}", producer_data_set=[ProducerData(group_name=self._group)]
         )
-        self._broker.operations.members.heartbeat(
+        self._operations.members.heartbeat(
             self._member, data, "PYTHON", 0, lambda: None if joined.done() else joined.set_result(None)
         )
         await joined
 
     async def _leave(self) -> None:
         self._member.alive = False
-        if self._servers.broker is not None:
-            self._broker.client_gone(self._member)
+        served = self._servers.served
+        if served is not None:
+            served.departures.client_gone(self._member)
 
     def _demand(self, *needs: Need) -> None:
         """What the guard does for requests; nothing signs here, since it is the broker's own process."""
-        guard = self._broker.guard
-        if guard is None:
+        users = self._operations.users
+        if users is None:
             return
+        guard = users.guard
         user = guard.directory.user(self._user or "")
         if user is None or not user.enabled:
             raise Refused(Refusal.NOT_PERMITTED, "this broker has users: name one that is enabled, door(..., user=...)")
@@ -205,21 +212,21 @@ class LocalDoor:
         text = properties.encode({**message.properties, **marks})
         submission = _Submission(self._group, message.topic, text, self._servers.wall_ms(), sys_flag, message.flag)
         answer: asyncio.Future[Stored | Refused] = asyncio.get_running_loop().create_future()
-        self._broker.operations.sending.one.send(self._member, submission, message.body, answer.set_result)
+        self._operations.sending.one.send(self._member, submission, message.body, answer.set_result)
         stored = await answer
         if isinstance(stored, Refused):
             raise stored
         return stored
 
     async def _end(self, half: Half, state: LocalTransactionState) -> None:
-        open_half = self._broker.coordinator.table.at(half.queue_offset, half.log_offset)
+        open_half = self._operations.transactions.table.at(half.queue_offset, half.log_offset)
         if open_half is not None:
             self._demand(send_need(open_half.real_topic))
         ended: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
         request = EndRequest(
             self._group, half.queue_offset, half.log_offset, half.transaction_id, half.transaction_id, state.resolution
         )
-        self._broker.operations.transactions.ends.end(self._member, request, ended.set_result)
+        self._operations.transactions.ends.end(self._member, request, ended.set_result)
         refused = await ended
         if refused is not None:
             raise refused
@@ -233,24 +240,31 @@ class LocalDoor:
                 check.group, check.queue_offset, check.log_offset, check.unique_key, check.unique_key,
                 state.resolution, answers_check=True,
             )  # fmt: skip
-            self._broker.operations.transactions.ends.end(self._member, request, None)
+            self._operations.transactions.ends.end(self._member, request, None)
         except Exception:
             log.exception("the check of transaction %s failed; the broker asks again", check.unique_key)
 
     async def _read(self, topic: str) -> list[MessageView]:
         self._demand(topic_need(topic, (Action.SUB,)), group_need(self._group, (Action.SUB,)))
-        config = self._broker.topics.get(topic)
         found: list[MessageView] = []
-        for queue_id in range(0 if config is None else config.read_queue_nums):
+        for queue_id in range(self._queues(topic)):
             offset = 0
             while (got := self._pull(topic, queue_id, offset)).records:
                 found += [to_view(record, self._servers.broker_name) for record in scan(got.records)]
                 offset = got.next_offset
         return sorted(found, key=lambda view: view.log_offset)
 
+    def _queues(self, topic: str) -> int:
+        try:
+            return self._operations.administration.topics.get(topic).read_queue_nums
+        except Refused as refused:
+            if refused.reason is not Refusal.TOPIC_UNKNOWN:
+                raise
+            return 0
+
     def _pull(self, topic: str, queue_id: int, offset: int) -> PullResult:
         everything = InlineSubscription("*", "TAG")
         request = PullRequest(self._group, topic, queue_id, offset, READ_AT_ONCE, 0, subscription=everything)
-        got = self._broker.operations.consuming.pulls.pull(self._member, request, lambda result: None)
+        got = self._operations.consuming.pulls.pull(self._member, request, lambda result: None)
         assert got is not None, "a pull that may not be held is answered at once"
         return got

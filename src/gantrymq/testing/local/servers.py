@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import FIELDS, BrokerConfig, convert
+from gantrymq.broker.door import Door, Ground, Served
+from gantrymq.broker.doors import doors_of
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
@@ -16,6 +18,7 @@ from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.testing.local.clock import NodeTime
 from gantrymq.testing.local.disk import MemoryDisk
+from gantrymq.testing.local.in_process import InProcessDoor
 from gantrymq.testing.local.network import BROKER_PORT, HOST, NAME_SERVER_PORT, LocalNetwork
 from gantrymq.testing.local.node import Node, own_tasks
 
@@ -53,6 +56,7 @@ class Servers:
         self._node: Node | None = None
         self._name_server: tuple[Node, NameServer] | None = None
         self.broker: Broker | None = None
+        self._door: InProcessDoor | None = None
 
     @property
     def running(self) -> Broker:
@@ -60,6 +64,11 @@ class Servers:
         if self.broker is None:
             raise Closed("the broker of the local cluster does not run; it could not be started again")
         return self.broker
+
+    @property
+    def served(self) -> Served | None:
+        """The broker as its doors see it; None when it does not run. Raises Refused while it starts or stops."""
+        return None if self._door is None else self._door.broker
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -73,9 +82,16 @@ class Servers:
 
     async def start_broker(self) -> None:
         node = self._node = Node(self._config.identity.broker_name, asyncio.get_running_loop())
-        broker = Broker(self._config, self._network.of(node), NodeTime(self._clock, node), SystemRng(), self._disk)
+        made: list[InProcessDoor] = []
+
+        def doors(ground: Ground) -> Sequence[Door]:
+            made.append(InProcessDoor(ground))
+            return *doors_of(ground), *made
+
+        clock = NodeTime(self._clock, node)
+        broker = Broker(self._config, self._network.of(node), clock, SystemRng(), self._disk, doors=doors)
         await node.start(broker.start())
-        self.broker = broker
+        self.broker, self._door = broker, made[0]
 
     async def restart_broker(self, *, kill: bool) -> None:
         """``kill``: as by SIGKILL; else in order, as by SIGTERM."""
@@ -86,7 +102,7 @@ class Servers:
 
     def kill_broker(self) -> None:
         """As by SIGKILL: what it has written is there, what it wanted to write is not, and nobody is told."""
-        node, self._node, self.broker = self._node, None, None
+        node, self._node, self.broker, self._door = self._node, None, None, None
         if node is None:
             return
         node.kill()
