@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gantrymq.spark.option_pages import replaced
-from gantrymq.spark.option_table import DECLARED, WITHOUT_COUNTERPART
-from gantrymq.spark.rows import SPARK_TYPES
+import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+from gantrymq.spark.option_pages import replaced
+from gantrymq.spark.option_table import DECLARED, WITHOUT_COUNTERPART, Option
+from gantrymq.spark.rows import OF_KAFKA, SPARK_TYPES
+from gantrymq.spark.sink import option_table as sink_table
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "spark.md").read_text()
 
 
 KAFKA = """
@@ -20,8 +24,10 @@ minPartitions maxRecordsPerPartition groupIdPrefix kafka.group.id includeHeaders
 """The options of the source in the guide of Spark's Kafka connector."""
 
 
-def test_the_tables_of_options_are_those_of_the_declarations() -> None:
-    assert replaced(PAGE) == PAGE, "write them anew: python -m gantrymq.spark.option_pages docs/spark.md"
+@pytest.mark.parametrize("name", ["docs/spark.md", "docs/spark-sink.md"])
+def test_the_tables_of_options_are_those_of_the_declarations(name: str) -> None:
+    page = (DOCS.parent / name).read_text()
+    assert replaced(page) == page, f"write them anew: python -m gantrymq.spark.option_pages {name}"
 
 
 def test_every_option_of_the_kafka_source_has_a_counterpart_or_a_reason() -> None:
@@ -31,10 +37,16 @@ def test_every_option_of_the_kafka_source_has_a_counterpart_or_a_reason() -> Non
     assert set(KAFKA.split()) <= {*counterparts, *WITHOUT_COUNTERPART}
 
 
-def test_every_name_belongs_to_one_option() -> None:
-    written = [name.lower() for option in DECLARED for name in (option.name, *option.aliases)]
+@pytest.mark.parametrize("declared", [DECLARED, sink_table.DECLARED])
+def test_every_name_belongs_to_one_option(declared: tuple[Option, ...]) -> None:
+    written = [name.lower() for option in declared for name in (option.name, *option.aliases)]
     assert len(written) == len(set(written))
-    assert all(option.meaning for option in DECLARED)
+    assert all(option.meaning for option in declared)
+
+
+def test_every_column_of_the_kafka_source_is_named_beside_ours() -> None:
+    table = PAGE.split("## Columns")[1].split("## Options")[0]
+    assert [name for name in OF_KAFKA if f"`{name}`" not in table] == []
 
 
 def test_every_column_is_documented() -> None:

@@ -88,6 +88,9 @@ BAD = [
     ({**LEAST, "startingTimestamp": "yesterday"}, "startingTimestamp"),
     ({**LEAST, "maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger"),
     ({**LEAST, "minPartitions": "many"}, "minPartitions"),
+    ({**LEAST, "maxBytesPerTrigger": "64 MiB"}, "allowed are sizes like 512k, 64m, 1g, of 1 bytes or more"),
+    ({**LEAST, "maxBytesPerTrigger": "0"}, "allowed are sizes like"),
+    ({**LEAST, "columns": "value,timestampType"}, "That of Spark's Kafka source is body here"),
     ({**LEAST, "failOnDataLoss": "no"}, "true and false"),
     ({**LEAST, "readTimeout": "soon"}, "readTimeout"),
     ({**LEAST, "columns": "body,colour"}, "no column 'colour'"),
@@ -130,6 +133,11 @@ AT_MS = 1_769_846_400_000
 @pytest.mark.parametrize("text", [str(AT_MS), AT, "2026-01-31T10:00:00+02:00", " 2026-01-31 08:00:00.000+00:00 "])
 def test_a_time_is_a_number_or_iso_8601(text: str) -> None:
     assert parse_options({**LEAST, "startingTimestamp": text}).starting == Instant(AT_MS)
+
+
+@pytest.mark.parametrize(("text", "size"), [("7", 7), ("64m", 64 << 20), (" 2 GB", 2 << 30), ("512kb", 512 << 10)])
+def test_a_size_has_a_unit(text: str, size: int) -> None:
+    assert parse_options({**LEAST, "maxBytesPerTrigger": text}).max_bytes_per_trigger == size
 
 
 def test_a_time_for_each_queue() -> None:

@@ -54,6 +54,14 @@ def test_an_unknown_topic_is_waited_for_a_short_time(broker: FakeBroker) -> None
     assert 2 < clock.now - 1000 < 4
 
 
+def test_the_sizes_of_messages(broker: FakeBroker) -> None:
+    broker.minimum[Q1] = 3
+    broker.refusals += away(2)
+    size = len(broker.logs[Q0][0])
+    assert planner(broker).sizes([(Q0, 0), (Q1, 2), (Q1, 3), (Q0, 10)]) == {(Q0, 0): size, (Q1, 3): size}
+    assert planner(broker).sizes([]) == {}
+
+
 def test_new_queues_are_found_and_known_ones_kept(broker: FakeBroker) -> None:
     clock = SteppedClock()
     plan = planner(broker, clock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import threading
 import time
@@ -10,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("pyspark")
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming import DataStreamWriter
 
 from gantrymq.message.queues import MessageQueue
 from gantrymq.spark.lag import lag_of
@@ -120,6 +125,16 @@ def test_a_stream_with_wrong_options_says_so_at_its_start(spark: Any, server: Lo
     with pytest.raises(Exception, match=r"option endingOffsets is for spark\.read: a stream has no end") as raised:
         query.awaitTermination(STEP_SECONDS)
     assert "Traceback" not in str(raised.value) and "UnboundLocalError" not in str(raised.value)
+
+
+def test_real_time_mode_takes_no_python_source(spark: Any, server: LogServer, tmp_path: Path) -> None:
+    """The reason in the table of docs/spark.md. When this fails, Spark has learned it, and so can the source."""
+    if "realTime" not in inspect.signature(DataStreamWriter.trigger).parameters:
+        pytest.skip("this Spark has no real-time mode")
+    writer = stream(spark, server).writeStream.format("console").outputMode("update").trigger(realTime="5 seconds")
+    query = writer.option("checkpointLocation", str(tmp_path)).start()
+    with pytest.raises(StreamingQueryException, match=r"REAL_TIME_MODE.INPUT_STREAM_NOT_SUPPORTED.*PythonMicroBatch"):
+        query.awaitTermination()
 
 
 def test_sql(spark: Any, server: LogServer) -> None:

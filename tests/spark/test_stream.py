@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pyspark")
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.rng import SystemRng
@@ -81,6 +81,30 @@ def test_both_limits(broker: FakeBroker) -> None:
     stream = Stream(broker, min_offsets_per_trigger=5, max_offsets_per_trigger=6, max_trigger_delay_ms=LONG_MS)
     assert isinstance(stream.reader.getDefaultReadLimit(), ReadMaxRows)
     assert sum(stream.batch().values()) <= 6
+
+
+def test_a_batch_has_about_so_many_bytes(broker: FakeBroker) -> None:
+    size = len(broker.logs[Q0][0])
+    stream = Stream(broker, max_bytes_per_trigger=15 * size)
+    assert stream.reader.getDefaultReadLimit() == ReadMaxBytes(15 * size)
+    assert stream.batch() == {Q0: 4, Q1: 9}, "some messages are a byte longer"
+    assert stream.batch(ReadAllAvailable()) == {Q0: 10, Q1: 20}, "the trigger once takes everything"
+    both = Stream(broker, max_bytes_per_trigger=15 * size, max_offsets_per_trigger=6)
+    assert both.reader.getDefaultReadLimit() == ReadMaxRows(6)
+    assert sum(both.batch().values()) <= 6
+    broker.refusals += away(3)
+    assert stream.batch() == {Q0: 10, Q1: 20}
+
+
+def test_a_query_that_goes_on_waits_for_its_name_servers(broker: FakeBroker) -> None:
+    """It failed after three seconds, as a new one with a mistyped address does."""
+    stream = Stream(broker)
+    stream.batch()
+    again = Stream(broker)
+    again.at = stream.at
+    broker.fill(Q0, 1)
+    broker.refusals += away(60)
+    assert again.batch() == {Q0: 11, Q1: 20}
 
 
 @pytest.mark.parametrize("limits", [{}, {"max_offsets_per_trigger": 3}, {"min_offsets_per_trigger": 5}])

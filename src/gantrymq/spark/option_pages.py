@@ -1,37 +1,64 @@
-"""Writes the tables of options in docs/spark.md from their declarations.
+"""Writes the tables of options in docs/spark.md and docs/spark-sink.md from their declarations.
 
-    python -m gantrymq.spark.option_pages docs/spark.md
+    python -m gantrymq.spark.option_pages docs/spark.md docs/spark-sink.md
 
-A test compares the page with the declarations.
+A test compares the pages with the declarations.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gantrymq.spark.option_table import DECLARED, WITHOUT_COUNTERPART, Option, Query
+from gantrymq.errors import ConfigError
+from gantrymq.spark import option_table
+from gantrymq.spark.option_table import Option, Query
+from gantrymq.spark.sink import option_table as sink_table
 
-BEGIN: Final = "<!-- made from src/gantrymq/spark/option_table.py: begin -->"
-END: Final = "<!-- made from src/gantrymq/spark/option_table.py: end -->"
 _QUERIES: Final = {Query.BOTH: "", Query.BATCH: "batch: ", Query.STREAM: "stream: "}
 
 
-def tables() -> str:
-    """The table of the options, and the table of the Kafka source's options that have no counterpart."""
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of the connector, and the one of Spark's Kafka connector beside it."""
+
+    home: str
+    """The file of the declarations, which the marks in a page name."""
+    kafka: str
+    declared: Sequence[Option]
+    without_counterpart: Mapping[str, str]
+
+    @property
+    def begin(self) -> str:
+        return f"<!-- made from {self.home}: begin -->"
+
+    @property
+    def end(self) -> str:
+        return f"<!-- made from {self.home}: end -->"
+
+
+SIDES: Final = (
+    Side("src/gantrymq/spark/option_table.py", "source", option_table.DECLARED, option_table.WITHOUT_COUNTERPART),
+    Side("src/gantrymq/spark/sink/option_table.py", "sink", sink_table.DECLARED, sink_table.WITHOUT_COUNTERPART),
+)
+
+
+def tables(side: Side) -> str:
+    """The table of the options, and the table of the Kafka connector's options that have no counterpart."""
     return "\n".join(
         [
-            "| Option | Meaning | Default | Spark's Kafka source | Also accepted |",
+            f"| Option | Meaning | Default | Spark's Kafka {side.kafka} | Also accepted |",
             "|---|---|---|---|---|",
-            *(_row(option) for option in DECLARED),
+            *(_row(option) for option in side.declared),
             "",
-            "These options and features of Spark's Kafka source have no counterpart:",
+            f"These options and features of Spark's Kafka {side.kafka} have no counterpart:",
             "",
-            "| Kafka source | Reason, or what to do instead |",
+            f"| Kafka {side.kafka} | Reason, or what to do instead |",
             "|---|---|",
-            *(f"| {_name(name)} | {reason} |" for name, reason in WITHOUT_COUNTERPART.items()),
+            *(f"| {_name(name)} | {reason} |" for name, reason in side.without_counterpart.items()),
         ]
     )
 
@@ -50,15 +77,19 @@ def _name(name: str) -> str:
 
 
 def replaced(page: str) -> str:
-    """The page with the tables between its two marks."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
+    """The page with the tables between its two marks. Raises ConfigError for a page without marks."""
+    for side in SIDES:
+        if side.begin in page:
+            before, _, rest = page.partition(side.begin)
+            _, _, after = rest.partition(side.end)
+            return f"{before}{side.begin}\n\n{tables(side)}\n\n{side.end}{after}"
+    raise ConfigError(f"the page has no place for a table of options; write the mark {SIDES[0].begin}")
 
 
 def main(arguments: Sequence[str]) -> int:
-    path = Path(arguments[0])
-    path.write_text(replaced(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for argument in arguments:
+        path = Path(argument)
+        path.write_text(replaced(path.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 

@@ -129,6 +129,12 @@ DECLARED: Final[tuple[Option, ...]] = (
         kafka=("maxOffsetsPerTrigger",),
     ),
     Option(
+        "maxBytesPerTrigger",
+        "about how many bytes of messages a micro-batch has, such as `64m`, divided like `maxOffsetsPerTrigger`. The "
+        "source asks for some messages to know their sizes. Each queue gives at least one message",
+        query=Query.STREAM,
+    ),
+    Option(
         "minOffsetsPerTrigger",
         "wait until there are this many new messages, but no longer than `maxTriggerDelay`; the triggers `once` and "
         "`availableNow` do not wait",
@@ -233,12 +239,11 @@ DECLARED: Final[tuple[Option, ...]] = (
 """Every option, in the order of the documentation."""
 
 BY_NAME: Final = {option.name: option for option in DECLARED}
-CANONICAL: Final = {written.lower(): option.name for option in DECLARED for written in (option.name, *option.aliases)}
-"""Every accepted name in lower case, as Spark passes it, with the name of its option."""
 
 _PROGRESS: Final = "the position of a query is in Spark's checkpoint, and readers belong to no group that brokers know"
-_PER_PROCESS: Final = "each worker process keeps one connection per cluster for its life, so there is no pool to limit"
-_SIGNED: Final = "RocketMQ signs each request with a key: `accessKey`, `secretKey`"
+PER_PROCESS: Final = "each worker process keeps one connection per cluster for its life, so there is no pool to limit"
+ENCRYPTED: Final = "`tls` and the options that begin with it"
+SIGNED: Final = "RocketMQ signs each request with a key: `accessKey`, `secretKey`"
 
 WITHOUT_COUNTERPART: Final[dict[str, str]] = {
     "groupIdPrefix": _PROGRESS,
@@ -246,14 +251,17 @@ WITHOUT_COUNTERPART: Final[dict[str, str]] = {
     "kafka.key.deserializer, kafka.value.deserializer": "the body is binary; decode it in a select",
     "kafka.enable.auto.commit": "the source stores no position of its own, except with `group`",
     "kafka.interceptor.classes": "there are no interceptors",
-    "kafka.security.protocol, kafka.ssl.*": "`tls` and the options that begin with it",
-    "kafka.sasl.*, spark.kafka.clusters.*": _SIGNED,
-    "spark.kafka.consumer.cache.*": _PER_PROCESS,
+    "kafka.security.protocol, kafka.ssl.*": ENCRYPTED,
+    "kafka.sasl.*, spark.kafka.clusters.*": SIGNED,
+    "spark.kafka.consumer.cache.*": PER_PROCESS,
     "spark.kafka.consumer.fetchedData.cache.*": "a task reads a range once; nothing is kept for another task",
+    "(column `timestampType`)": "a message has both times: `born_timestamp` (Kafka's type 0) and `store_timestamp` "
+    "(type 1)",
     "(column pruning)": "Spark does not tell a Python source which columns a query uses: name them with `columns` or "
     "`.schema(...)`",
-    "(real-time mode)": "Spark refuses Python sources in real-time mode; the lowest latency is a micro-batch without "
-    "a pause (`processingTime='0 seconds'`)",
+    "(real-time mode)": "Spark refuses Python sources there, also without its list of what it allows (Spark 4.3.0: "
+    "`STREAMING_REAL_TIME_MODE.INPUT_STREAM_NOT_SUPPORTED`); the lowest latency is a micro-batch without a pause "
+    "(`processingTime='0 seconds'`)",
     "(metrics of the source in the progress)": "Spark has no such hook for Python sources: use the listener of "
     "`gantrymq.spark.LagListener`",
 }

@@ -18,6 +18,8 @@ from gantrymq.spark.offsets import Positions
 
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h)?")
 _UNITS_MS: Final = {None: 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+_SIZE: Final = re.compile(r"(\d+)\s*([kmg])?b?")
+_UNITS: Final = {None: 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 TIME_FORM: Final = "milliseconds since 1970, or a time with its zone such as 2026-01-31T08:00:00Z"
 _TIMES_FORM: Final = '{"orders": {"broker-a": {"0": "2026-01-31T08:00:00Z"}}}'
 
@@ -85,6 +87,18 @@ def duration_ms(options: Mapping[str, str], name: str) -> int | None:
     if match is None:
         raise ConfigError(f"option {name} is {options[name]!r}; allowed are times like 500ms, 90s, 2m (a number is ms)")
     return int(match.group(1)) * _UNITS_MS[match.group(2)]
+
+
+def size_bytes(options: Mapping[str, str], name: str, least: int = 1, most: int | None = None) -> int | None:
+    """A size in bytes; None if the option is not given."""
+    if name not in options:
+        return None
+    match = _SIZE.fullmatch(options[name].strip().lower())
+    value = int(match[1]) * _UNITS[match[2]] if match else -1
+    if value < least or (most is not None and value > most):
+        limits = f"of {least} bytes or more" if most is None else f"from {least} to {most} bytes"
+        raise ConfigError(f"option {name} is {options[name]!r}; allowed are sizes like 512k, 64m, 1g, {limits}")
+    return value
 
 
 def instant_ms(text: str, name: str) -> int:

@@ -5,7 +5,6 @@ The options are declared in ``option_table.py``: their names, meanings and defau
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,8 +18,9 @@ from gantrymq.errors import ConfigError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.spark.access import Access, access_of
 from gantrymq.spark.offsets import Positions, parse_positions
-from gantrymq.spark.option_table import BY_NAME, CANONICAL, DECLARED, Query
-from gantrymq.spark.option_values import chosen, count, duration_ms, instant_ms, instants_ms, truth, words
+from gantrymq.spark.option_names import OptionNames
+from gantrymq.spark.option_table import BY_NAME, DECLARED, WITHOUT_COUNTERPART, Query
+from gantrymq.spark.option_values import chosen, count, duration_ms, instant_ms, instants_ms, size_bytes, truth, words
 from gantrymq.spark.rows import DEFAULT_COLUMNS, check_columns
 
 _OF_TABLES: Final = frozenset(
@@ -28,6 +28,7 @@ _OF_TABLES: Final = frozenset(
 )
 """What Spark passes for ``CREATE TABLE ... USING rocketmq`` beside the options, and beside ``option.NAME`` for each."""
 
+_NAMES: Final = OptionNames("the format rocketmq", DECLARED, WITHOUT_COUNTERPART)
 _TABLE_FORMS: Final = (
     "In SQL, Spark forgets the options of CREATE TABLE; write CREATE TEMPORARY VIEW v USING rocketmq OPTIONS "
     "(nameServers '127.0.0.1:9876', subscribe 'orders'), or SELECT ... FROM t WITH (nameServers = '127.0.0.1:9876', "
@@ -77,6 +78,7 @@ class Settings:
     ending: Bound = Edge.LATEST
     filter: Filter = EVERYTHING
     max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 15 * 60_000
     min_partitions: int | None = None
@@ -117,7 +119,7 @@ class Settings:
 
 def parse_options(given: Mapping[str, str]) -> Settings:
     """The settings in Spark's options. Raises ConfigError, which names the option and its allowed values."""
-    options = _canonical(given)
+    options = _NAMES.canonical(given, _is_of_table)
     if not options.get("nameServers", "").strip(" ;,"):
         raise ConfigError(
             f"option nameServers is missing; give the name servers, for example 127.0.0.1:9876. {_TABLE_FORMS}"
@@ -138,6 +140,7 @@ def parse_options(given: Mapping[str, str]) -> Settings:
         ending=_bound(options, "ending", (Edge.LATEST,)) or Edge.LATEST,
         filter=_filter(options),
         max_offsets_per_trigger=count(options, "maxOffsetsPerTrigger"),
+        max_bytes_per_trigger=size_bytes(options, "maxBytesPerTrigger"),
         min_offsets_per_trigger=_least(options),
         max_trigger_delay_ms=_or(duration_ms(options, "maxTriggerDelay"), defaults.max_trigger_delay_ms),
         min_partitions=count(options, "minPartitions"),
@@ -157,27 +160,8 @@ def _or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def _canonical(given: Mapping[str, str]) -> dict[str, str]:
-    """The options under their main names. Raises ConfigError for unknown options, and when one option is given under
-    two names."""
-    options: dict[str, str] = {}
-    for key, value in given.items():
-        if key.lower() in _OF_TABLES or key.lower().startswith("option."):
-            continue
-        name = CANONICAL.get(key.lower())
-        if name is None:
-            ours = next((one.name for one in DECLARED if key.lower() in {name.lower() for name in one.kafka}), None)
-            if ours is not None:
-                raise ConfigError(f"the format rocketmq has no option {key!r}; Kafka's option is {ours} here")
-            close = difflib.get_close_matches(key.lower(), CANONICAL, 1)
-            names = ", ".join(option.name for option in DECLARED)
-            hint = f"did you mean {CANONICAL[close[0]]}?" if close else f"there are {names}"
-            raise ConfigError(f"the format rocketmq has no option {key!r}; {hint}")
-        if name in options and options[name] != value:
-            both = "" if BY_NAME[name].secret else f", as {options[name]!r} and as {value!r}"
-            raise ConfigError(f"option {name} is given twice{both}")
-        options[name] = value
-    return options
+def _is_of_table(name: str) -> bool:
+    return name in _OF_TABLES or name.startswith("option.")
 
 
 def _selection(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tuple[MessageQueue, ...]]:

@@ -11,6 +11,7 @@ from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.runtime.rng import Rng
+from gantrymq.spark.byte_limit import Place
 from gantrymq.spark.connections import Connections, QueueReader
 from gantrymq.spark.offsets import EARLIEST, LATEST, Positions, covers, describe
 from gantrymq.spark.options import Bound, Edge, Instant, Instants, Settings
@@ -54,17 +55,23 @@ class Planner:
         self._clock = clock
         self._patience = Patience(settings.read_timeout_ms, clock, rng)
         self._first_look = Patience(min(settings.read_timeout_ms, FIRST_LOOK_TIMEOUT_MS), clock, rng)
+        self._resumed = False
         self._queues: list[MessageQueue] = []
         self._looked_at = 0.0
         self._failing_since: float | None = None
         """Since when new queues could not be looked up; None: the last look succeeded."""
         self._warned_at: float | None = None
 
+    def resume(self) -> None:
+        """The query goes on from a checkpoint, so its topics were there: waiting for name servers is worth it."""
+        self._resumed = True
+
     def queues(self) -> list[MessageQueue]:
         """The queues that this query reads. They are looked up again every ``discoveryInterval``; known queues stay."""
         now = self._clock.monotonic()
         if not self._queues:
-            self._queues = self._first_look.call("looking up the queues", self._look_up)
+            patience = self._patience if self._resumed else self._first_look
+            self._queues = patience.call("looking up the queues", self._look_up)
             self._looked_at = now
         elif self._settings.queues:
             pass  # chosen by hand, and all of them exist
@@ -159,6 +166,20 @@ class Planner:
                 raise
             log.error("%s; what they hold now is not read, and what comes is", error.lost)
             return error.ends
+
+    def sizes(self, places: Sequence[Place]) -> dict[Place, int]:
+        """The bytes of messages, as brokers send them. Those that are gone are left out."""
+        reader, wanted = self.reader, [(queue, offset, 1) for queue, offset in places]
+
+        def ask() -> dict[Place, int]:
+            answers = reader.pull_raw_each(wanted, 1)
+            errors = [answer for answer in answers if isinstance(answer, GantryError)]
+            if errors:
+                raise errors[0]
+            pulled = [answer for answer in answers if not isinstance(answer, GantryError)]
+            return {place: len(answer.data) for place, answer in zip(places, pulled, strict=True) if answer.data}
+
+        return self._patience.call("asking for the sizes of messages", ask) if places else {}
 
     def resolve(self, bound: Bound, side: str) -> Positions:
         """The current offset of a bound in every queue. ``side``: ``starting`` or ``ending``.

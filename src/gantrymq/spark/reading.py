@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
-from gantrymq.errors import GantryError, RemoteProtocolError
+from gantrymq.errors import ConfigError, GantryError, RemoteProtocolError, RequestRejected
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.tags import parse_tag_expression
+from gantrymq.protocol.codes import ResponseCode
 from gantrymq.spark.connections import Pulled, QueueReader
 from gantrymq.spark.decode import Records
 from gantrymq.spark.partitions import QueueRange
@@ -164,6 +165,8 @@ class RangeReader:
         except _NotThereYet as error:
             self._lost(part.queue, position, part.end, f"the queue now ends at {error.max_offset}")
             return None
+        except RequestRejected as error:
+            raise (error if self._selection == EVERYTHING else about_selection(error)) from None
 
     def _pull_once(self, part: QueueRange, position: int) -> Pulled:
         count = min(self._pull_max_rows, part.end - position)
@@ -203,6 +206,18 @@ class RangeReader:
         if self._fail_on_data_loss:
             raise error
         log.error("%s", error)
+
+
+def about_selection(error: RequestRejected) -> GantryError:
+    """The refusal of a pull that selects messages, with the name of the option if that is the reason."""
+    if error.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED:
+        return ConfigError(f"option subExpression: the broker {error.address} cannot use it: {error.remark}")
+    if "does not support" in (error.remark or ""):
+        return ConfigError(
+            f"option subExpressionType is SQL92, and the broker {error.address} does not allow that: set "
+            "enablePropertyFilter=true there, or select in Spark with a filter"
+        )
+    return error
 
 
 def has_what_was_asked(pull: Pulled) -> bool:

@@ -33,6 +33,17 @@ producer's id (UNIQ_KEY), or the offset message id if there is none. ``born_time
 ``store_timestamp`` by the broker's. ``log_offset`` is the offset in the broker's commit log.
 """
 
+OF_KAFKA: Final = {
+    "key": "keys",
+    "value": "body",
+    "partition": "queue_id",
+    "offset": "queue_offset",
+    "timestamp": "store_timestamp",
+    "timestampType": "born_timestamp (type 0) and store_timestamp (type 1)",
+    "headers": "properties",
+}
+"""The columns of Spark's Kafka source that have another name here."""
+
 DEFAULT_COLUMNS: Final = tuple(name for name in SPARK_TYPES if name != "properties")
 
 
@@ -42,7 +53,9 @@ def check_columns(names: Sequence[str]) -> tuple[str, ...]:
         raise ConfigError(f"at least one column must be read; there are {', '.join(SPARK_TYPES)}")
     for name in names:
         if name not in SPARK_TYPES:
-            raise ConfigError(f"the format rocketmq has no column {name!r}; it has {', '.join(SPARK_TYPES)}")
+            there = f"the format rocketmq has no column {name!r}; it has {', '.join(SPARK_TYPES)}"
+            kafka = {theirs.lower(): ours for theirs, ours in OF_KAFKA.items()}.get(name.lower())
+            raise ConfigError(f"{there}. That of Spark's Kafka source is {kafka} here" if kafka else there)
     if len(set(names)) != len(names):
         raise ConfigError(f"a column is named twice in {', '.join(names)}")
     return tuple(names)

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
@@ -17,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.clock import SystemClock
+from gantrymq.spark.byte_limit import limited_bytes
 from gantrymq.spark.connections import OF_THIS_PROCESS
 from gantrymq.spark.group_progress import GroupProgress
 from gantrymq.spark.offsets import Positions, StreamOffset, limited
@@ -81,6 +83,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         settings = self._settings
         if settings.max_offsets_per_trigger:
             return ReadMaxRows(settings.max_offsets_per_trigger)
+        if settings.max_bytes_per_trigger:
+            return ReadMaxBytes(settings.max_bytes_per_trigger)
         return ReadMinRows(settings.min_offsets_per_trigger) if settings.min_offsets_per_trigger else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -93,6 +97,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with one_sentence():
             self._pace()
             begin = StreamOffset.from_json(start)
+            if begin.base:
+                self._planned().resume()
             base = self._base_for(begin)
             reached = {queue: begin.positions.get(queue, offset) for queue, offset in base.items()}
             latest = self._planned().latest(self._planned().queues(), reached)
@@ -107,6 +113,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return begin.positions
         allowed = {queue: self._allowed(queue, at, latest) for queue, at in reached.items()}
         end = limited(reached, allowed, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        most = self._settings.max_bytes_per_trigger
+        if most is not None and not isinstance(limit, ReadAllAvailable):
+            end = limited_bytes(reached, end, most, self._planned().sizes)
         if end != begin.positions:
             self._batch_at = SystemClock().monotonic()
         return end

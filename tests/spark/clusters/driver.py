@@ -28,6 +28,19 @@ def counts(spark: Any, name_servers: str) -> dict[str, int]:
         return {"batch": rows, "stream": spark.read.parquet(f"{scratch}/rows").count()}
 
 
+def reasons(spark: Any) -> list[str | None]:
+    """Why events are not valid, for conditions that fail with an error; see ``pipelines.conditions``."""
+    from gantrymq.spark.pipelines.conditions import holds, not_held
+    from gantrymq.spark.pipelines.trying import TRY_CONF
+
+    for key, value in TRY_CONF.items():
+        spark.conf.set(key, value)
+    condition = "cast(a AS int) > 0 AND 8 / cast(a AS int) > 1"
+    rows = spark.createDataFrame([("1",), ("x",), (None,), ("9",), ("0",)], "a string")
+    said = rows.withColumn("valid", holds(condition)).withColumn("reason", not_held("valid", condition)).collect()
+    return [row["reason"] and row["reason"].partition(":")[0] for row in said]
+
+
 def zip_with_registration(master: str, python: str) -> Any:
     from pyspark.sql import SparkSession
 
@@ -71,7 +84,7 @@ WAYS = {"zip": zip_with_registration, "installed": installed, "packed": packed, 
 
 def main(name_servers: str, way: str, master: str, python: str) -> None:
     spark = WAYS[way](master, python)
-    print(json.dumps(counts(spark, name_servers)), flush=True)
+    print(json.dumps(counts(spark, name_servers) | {"reasons": reasons(spark)}), flush=True)
     spark.stop()
 
 

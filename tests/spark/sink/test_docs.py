@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from gantrymq.spark.sink.columns import COLUMNS
-from gantrymq.spark.sink.options import OPTIONS
 from tests.kill.server import Server
 from tests.spark.sink.topics import bodies
 
@@ -20,10 +19,6 @@ PAGE = (Path(__file__).parents[3] / "docs" / "spark-sink.md").read_text()
 def first_cells(section: str) -> list[str]:
     text = PAGE.split(f"## {section}")[1].split("\n## ")[0]
     return [line.split("|")[1].strip().strip("`") for line in text.splitlines() if line.startswith("| `")]
-
-
-def test_every_option_and_no_other_is_documented() -> None:
-    assert first_cells("Options") == list(OPTIONS)
 
 
 def test_every_column_and_no_other_is_documented() -> None:

@@ -200,7 +200,7 @@ def test_without_its_control_topic_a_query_stops_and_says_why(server: Server, qu
     assert engine(server, query, "kill after the last end").returncode != 0
     with Admin(server.name_servers) as admin:
         admin.delete_topic(f"{query.name}-decisions")
-    failed = engine(server, query)
+    failed = engine(server, query, "", writeTimeout="1s")
     assert f"the control topic {query.name}-decisions cannot say which batches were written" in failed.stderr
     assert "controlTopicLost=accept" in failed.stderr
     assert set(rows(server, query)) == rows_of(0) | rows_of(1) | rows_of(FAULTY)

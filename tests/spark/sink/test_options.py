@@ -44,6 +44,8 @@ def test_options_of_spark_are_left_alone() -> None:
         ({"undecidedTimeout": "10ms"}, "1000 ms or more"),
         ({"writeId": "x", "deliveryGuarantee": "at_least_once"}, "exactly_once only"),
         ({"rocketmq.nameserver": "c:3"}, "given twice"),
+        ({"namespace": "a b", "topic": "T"}, "option topic and namespace: "),
+        ({"namespace": "a b"}, "option producerGroup and namespace: "),
         ({"accessKey": "me"}, "both accessKey and secretKey"),
         ({"tls": "yes"}, "allowed are true and false"),
     ],
@@ -51,6 +53,13 @@ def test_options_of_spark_are_left_alone() -> None:
 def test_wrong_options_are_named(options: dict[str, str], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         parse_sink_options({**SERVERS, **options})
+
+
+def test_a_namespace_is_before_topic_and_group_and_no_setting_of_clients() -> None:
+    given = {"rocketmq.client.namespace": "shop", "topic": "Orders"}
+    settings = parse_sink_options({**SERVERS, **given})
+    assert (settings.topic, settings.group) == ("shop%Orders", "shop%gantry-spark-sink")
+    assert (settings.namespace, settings.access) == ("shop", parse_sink_options(SERVERS).access)
 
 
 def test_account_and_tls_reach_the_clients_and_the_secret_no_text() -> None:

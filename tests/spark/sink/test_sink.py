@@ -65,6 +65,20 @@ def test_rows_choose_their_topics(spark: Any, server: Server) -> None:
         assert sorted(bodies(server.name_servers, f"Chosen-{rest}")) == sorted(map(str, range(rest, 30, 3)))
 
 
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_namespace(spark: Any, server: Server, guarantee: str) -> None:
+    """Also before the topics that rows name, and before the group and its control topic."""
+    frame = numbers(spark, 30).selectExpr("body", "IF(body % 2 = 0, NULL, 'Odd') AS topic")
+    chosen = options(server, "Even", guarantee, namespace=guarantee)
+    frame.write.format("rocketmq").mode("append").options(**chosen).save()
+    for rest, topic in enumerate(("Even", "Odd")):
+        assert sorted(bodies(server.name_servers, f"{guarantee}%{topic}")) == sorted(map(str, range(rest, 30, 2)))
+        assert bodies(server.name_servers, topic) == []
+    decisions = messages(server.name_servers, f"{guarantee}%gantry-spark-sink-decisions")
+    assert bool(decisions) is (guarantee == "exactly_once")
+    assert open_halves(server.name_servers, f"{guarantee}%gantry-spark-sink") == 0
+
+
 def test_insert_into_a_table(spark: Any, server: Server) -> None:
     numbers(spark, 20).createOrReplaceTempView("to_insert")
     parts = ", ".join(f"'{name}' = '{value}'" for name, value in options(server, "Inserted").items())

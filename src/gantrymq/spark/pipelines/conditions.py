@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gantrymq.spark.pipelines.trying import tried
+from gantrymq.spark.pipelines.trying import tried_truth
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
 
-def holds(frame: DataFrame, condition: str) -> Column:
-    """A struct with the value of an SQL condition on the columns of ``frame``; null where it raises an error."""
+def holds(condition: str) -> Column:
+    """A struct with the value of an SQL condition; null where it raises an error."""
     from pyspark.sql import functions as f
 
-    return tried(frame, f.struct(f.expr(condition).cast("boolean").alias("holds")))
+    return tried_truth(f.expr(condition), "holds")
 
 
 def not_held(name: str, condition: str) -> Column:

@@ -133,7 +133,7 @@ def _marked(frame: DataFrame, job: Job) -> DataFrame:
         # The condition speaks of the columns of the event, and the columns of the message must not hide them.
         outer = [f.col(name).alias(f"_message_{name}") for name in frame.columns]
         inner = frame.select(*outer).select("*", f"_message_{EVENT}.*")
-        inner = inner.withColumn(VALID, holds(inner, job.events.valid))
+        inner = inner.withColumn(VALID, holds(job.events.valid))
         frame = inner.select(*(f.col(f"_message_{name}").alias(name) for name in frame.columns), VALID)
         reasons.append(not_held(VALID, job.events.valid))
     return frame.withColumn(REASON, f.coalesce(*reasons))

@@ -10,12 +10,13 @@ from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.event_stream import STATE_CONF
 from gantrymq.spark.pipelines.job import Job, Run
 from gantrymq.spark.pipelines.masters import check_master
+from gantrymq.spark.pipelines.trying import TRY_CONF
 from gantrymq.spark.session import SHORT_JOBS, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ON_A_SERVER: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
+ON_A_SERVER: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2", **TRY_CONF}
 """What ``spark_session`` sets at a start, as far as a session of a running server can have it."""
 
 
@@ -36,7 +37,7 @@ def session(name: str, run: Run) -> Iterator[SparkSession]:
 def _own(name: str, run: Run) -> SparkSession:
     return spark_session(
         name, master=run.master, driver_memory=run.driver_memory, python=run.python,
-        warm_workers=run.warm_workers, conf={**SHORT_JOBS, **STATE_CONF, **run.spark},
+        warm_workers=run.warm_workers, conf={**SHORT_JOBS, **STATE_CONF, **TRY_CONF, **run.spark},
     )  # fmt: skip
 
 
@@ -57,7 +58,7 @@ def _remote(run: Run) -> SparkSession:
 
 def configure(spark: SparkSession, job: Job) -> None:
     """Set what a stream of the job needs, as far as a running session can change it."""
-    _set(spark, {**STATE_CONF, **job.run.spark})
+    _set(spark, {**STATE_CONF, **TRY_CONF, **job.run.spark})
 
 
 def _set(spark: SparkSession, conf: Mapping[str, str]) -> None:

@@ -2,17 +2,32 @@
 
 Spark's SQL raises an error for a number that overflows or a text that is no number, and has no general way to go on.
 Its Java library has one, which functions such as ``try_to_timestamp`` are made of. Spark Connect's protocol does not
-have it.
+have it, but the functions. All of this needs ``TRY_CONF``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 FAILS = "fails"
+TRY_CONF: Final = {"spark.sql.subexpressionElimination.enabled": "false"}
+"""Spark computes what occurs twice in an expression before it, and so outside of what would have caught the error: one
+``x`` in ``cast(a AS int) > 0 AND cast(a AS int) < 9`` ended every batch."""
+
+
+def tried_truth(condition: Column, name: str) -> Column:
+    """A struct with a field ``name``, the value of a condition; null where it raises an error.
+
+    ``try_to_binary`` is one of those functions, and takes any text. So this way is open to Spark Connect, too.
+    """
+    from pyspark.sql import functions as f
+
+    text = f.try_to_binary(f.coalesce(condition.cast("boolean").cast("string"), f.lit("null")), f.lit("utf-8"))
+    value = f.decode(text, "utf-8")
+    return f.when(text.isNotNull(), f.struct(f.when(value != "null", value.cast("boolean")).alias(name)))
 
 
 def tried(frame: DataFrame, column: Column) -> Column:

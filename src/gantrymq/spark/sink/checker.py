@@ -6,6 +6,7 @@ driver did not finish. Any number of checkers may run beside drivers, because ev
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from gantrymq.message.transaction import Resolution
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.spark.sink.exactly_once import Commit
 from gantrymq.spark.sink.ids import BatchId
+from gantrymq.spark.sink.ledger import SinkTopicMissing
 from gantrymq.spark.sink.options import DEFAULT_GROUP, SinkSettings, parse_sink_options
 from gantrymq.spark.sink.processes import SinkProcess
 from gantrymq.spark.sink.rules import Decision
@@ -58,7 +60,8 @@ class SinkChecker:
         # It tries again by itself, and must be able to end at any time.
         self._process = SinkProcess(self._settings, read_timeout_ms=0)
         self._process.commits  # noqa: B018 - from now on brokers ask this process
-        self._process.ledger.refresh()
+        with contextlib.suppress(SinkTopicMissing):  # no sink has written yet
+            self._process.ledger.refresh()
         self._thread = threading.Thread(target=self._run, name="gantrymq-sink-checker", daemon=True)
         self._thread.start()
 
@@ -85,6 +88,8 @@ class SinkChecker:
         while not self._stopped.is_set():
             try:
                 finish_late(late, self._process, self._settings, self._said)
+            except SinkTopicMissing as error:
+                log.debug("nothing to finish: %s", error)
             except GantryError as error:
                 log.warning("the checker of %s tries again: %s", self._settings.group, error)
             self._stopped.wait(self._interval_s)

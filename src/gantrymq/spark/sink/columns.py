@@ -89,6 +89,8 @@ def _unknown(name: str) -> str:
     if name in ("value", "key", "headers"):
         other = {"value": "body", "key": "ordering_key", "headers": "properties"}[name]
         return f"{there} That of Spark's Kafka sink is called {other!r} here: rename the column"
+    if name == "partition":
+        return f"{there} Spark's Kafka sink has it; here, rows of one 'ordering_key' go to one queue"
     if name in SPARK_TYPES:
         return f"{there} The broker sets {name!r} itself: drop the column"
     return f"{there} Drop the column, or put it into the body, for example by to_json(struct('*')) as body"

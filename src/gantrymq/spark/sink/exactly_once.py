@@ -67,7 +67,8 @@ def common_properties(settings: SinkSettings) -> str:
 def is_decided(settings: SinkSettings, of: BatchId) -> bool:
     """Whether nothing is to be sent for a batch any more. Raises ConfigError when the control topic was lost."""
     ledger = sink_process(settings).ledger
-    state = ledger.refresh()
+    # The topics of the sink may not be there yet; a later batch has been where it found them.
+    state = ledger.refresh(make=of.batch == 0 or settings.accept_lost_control_topic)
     check_known(state, of, ledger.decisions_topic, accept=settings.accept_lost_control_topic)
     last = state.last_batch(of.query)
     if last > of.batch:

@@ -26,7 +26,12 @@ log = logging.getLogger("gantrymq.spark")
 
 TOPIC_TIMEOUT_S: Final = 15.0
 """How long a new topic may take until the name servers know it."""
+_ASK_EVERY_S: Final = 0.02
 _PULL_COUNT: Final = 1_000
+
+
+class SinkTopicMissing(ConfigError):
+    """No name server knows a topic that the sink has used before."""
 
 
 class Reader(Protocol):
@@ -51,24 +56,32 @@ class Writer(Protocol):
 
 
 class Ledger:
-    """The two topics of one producer group. May be used from several threads."""
+    """The two topics of one producer group. May be used from several threads.
 
-    def __init__(self, group: str, reader: Reader, writer: Writer) -> None:
+    They are made only where nothing can have been written to them (``make``). Elsewhere a topic that no name server
+    knows has its broker away, and a second one on another broker would contradict it when it is back.
+    """
+
+    def __init__(self, group: str, reader: Reader, writer: Writer, missing_s: float) -> None:
+        """``missing_s``: how long a topic may be unknown that was there before."""
         self.decisions_topic: Final = f"{group}-decisions"
         self.places_topic: Final = f"{group}-places"
         self._reader = reader
         self._writer = writer
+        self._missing_s = missing_s
         self._state = ControlState()
         self._next: int | None = None
         """The offset of the first record that was not read yet."""
         self._queues: dict[str, MessageQueue] = {}
         self._lock = threading.Lock()
 
-    def refresh(self) -> ControlState:
-        """Everything that is in the control topic now. A control topic that does not exist is made. Raises ConfigError
-        when it was deleted since this process read it."""
+    def refresh(self, *, make: bool = False) -> ControlState:
+        """Everything that is in the control topic now. Raises ConfigError when it was deleted since this process read
+        it, and SinkTopicMissing."""
         with self._lock:
-            queue = self._queue(self.decisions_topic)
+            queue = self._queue(self.decisions_topic, make)
+            if make:  # both at the same time: the first batch of a query may have no rows
+                self._queue(self.places_topic, make)
             end = self._reader.max_offset(queue)
             if self._next is None:
                 self._next = self._reader.min_offset(queue)
@@ -98,7 +111,7 @@ class Ledger:
         self._writer.append(queue, Message(queue.topic, encode_record(record), tags="control", keys=record.query))
 
     def write_piece(self, piece: Piece) -> Pieces:
-        """Write down where half messages lie."""
+        """Write down where half messages lie. Raises SinkTopicMissing."""
         queue = self._queue(self.places_topic)
         offset = self._writer.append(queue, Message(queue.topic, encode_piece(piece), tags="places"))
         return Pieces(queue.broker_name, queue.queue_id, offset)
@@ -116,11 +129,11 @@ class Ledger:
             )
         return decode_piece(answer.messages[0].body)
 
-    def _queue(self, topic: str) -> MessageQueue:
+    def _queue(self, topic: str, make: bool = False) -> MessageQueue:
         """The only queue of one of both topics."""
         queue = self._queues.get(topic)
         if queue is None:
-            queues = self._find(topic)
+            queues = self._made(topic) if make else self._found(topic)
             if len(queues) != 1:
                 raise ConfigError(
                     f"the topic {topic} has {len(queues)} queues; it must have one, so that its records are in one "
@@ -129,20 +142,37 @@ class Ledger:
             queue = self._queues[topic] = queues[0]
         return queue
 
-    def _find(self, topic: str) -> list[MessageQueue]:
+    def _made(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic, which is made when it does not exist."""
-        clock, made = SystemClock(), False
-        give_up = clock.monotonic() + TOPIC_TIMEOUT_S
+        try:
+            return self._reader.queues(topic)
+        except RouteNotFound:
+            self._writer.make_topic(topic)
+        return self._asked(topic, TOPIC_TIMEOUT_S)
+
+    def _found(self, topic: str) -> list[MessageQueue]:
+        try:
+            return self._asked(topic, self._missing_s)
+        except RouteNotFound:
+            why = "no name server knows it, so its broker is away, or it was deleted, or never made"
+            if topic == self.decisions_topic:
+                raise SinkTopicMissing(lost(topic, why)) from None
+            raise SinkTopicMissing(
+                f"the topic {topic}, in which the sink writes down where half messages lie, is missing: {why}. Start "
+                "the query again when the broker is back; if the topic was deleted, once with controlTopicLost=accept"
+            ) from None
+
+    def _asked(self, topic: str, seconds: float) -> list[MessageQueue]:
+        """The queues of a topic, as soon as name servers know it."""
+        clock = SystemClock()
+        give_up = clock.monotonic() + seconds
         while True:
             try:
                 return self._reader.queues(topic)
             except RouteNotFound:
-                if not made:
-                    self._writer.make_topic(topic)
-                    made = True
-                elif clock.monotonic() > give_up:
+                if clock.monotonic() > give_up:
                     raise
-                clock.block(0.02)
+                clock.block(_ASK_EVERY_S)
 
 
 def check_known(state: ControlState, of: BatchId, topic: str, *, accept: bool) -> None:

@@ -2,52 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from gantrymq.client.connection.namespaces import with_namespace
 from gantrymq.errors import ConfigError, MessageIllegal
 from gantrymq.message import system_topics
-from gantrymq.spark.access import SECURITY_OPTIONS, Access, access_of
-from gantrymq.spark.option_table import BY_NAME as OF_SOURCE
+from gantrymq.spark.access import Access, access_of
+from gantrymq.spark.option_names import OptionNames
+from gantrymq.spark.option_values import size_bytes
+from gantrymq.spark.sink.option_table import DECLARED, WITHOUT_COUNTERPART
 
-OPTIONS: Final = {
-    "nameServers": "addresses of the name servers, separated by ';' or ','; required",
-    "topic": "topic of rows whose column topic is null or missing",
-    "deliveryGuarantee": "exactly_once (default) or at_least_once",
-    "producerGroup": "producer group of the half messages; queries with the same group share their control topic; "
-    "default gantry-spark-sink",
-    "writeId": "batch only, exactly_once: a name for this write; a second write with the same name adds nothing",
-    "undecidedTimeout": "exactly_once: half messages whose batch is not decided after this time are rolled back by the "
-    "checker; longer than any batch takes; default 1h",
-    "controlTopicLost": "fail (default) or accept: what to do when the control topic knows nothing of a query that "
-    "is not at its first batch",
-    "writeTimeout": "how long a task tries again while brokers cannot be reached; default 120s. The first batch fails "
-    "after 10s if no name server has answered",
-    "batchMaxRows": "largest number of messages in one request; default 500",
-    "batchMaxBytes": "largest size of one request; default 512k",
-    "requestsInFlight": "requests that a task sends before it waits for the first answer; default 4",
-    **{name: OF_SOURCE[name].meaning for name in SECURITY_OPTIONS},
-}
-"""Every option of the sink with its meaning, unit and default."""
-
-ALIASES: Final = {
-    "nameserver": "nameServers",
-    "name.servers": "nameServers",
-    "rocketmq.name.servers": "nameServers",
-    "rocketmq.nameserver": "nameServers",
-    **{alias.lower(): name for name in SECURITY_OPTIONS for alias in OF_SOURCE[name].aliases},
-}
 _FROM_SPARK: Final = frozenset({"checkpointlocation", "queryname", "path", "provider", "owner"})
 """Options (in lower case) that Spark itself adds to those of a sink."""
-_BY_LOWER: Final = {name.lower(): name for name in OPTIONS} | ALIASES
+_NAMES: Final = OptionNames("the sink rocketmq", DECLARED, WITHOUT_COUNTERPART)
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h)?")
 _UNITS_MS: Final = {None: 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
-_SIZE: Final = re.compile(r"(\d+)\s*(k|m)?")
-_SIZES: Final = {None: 1, "k": 1024, "m": 1024 * 1024}
 
 MAX_ROWS: Final = 4_000
 """The most half messages that a broker takes in one request."""
@@ -67,10 +40,12 @@ class Guarantee(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """The settings of one query or write."""
+    """The settings of one query or write. Topic and group are as brokers know them, with their namespace."""
 
     name_servers: str
     topic: str | None = None
+    namespace: str | None = None
+    """Of the topics that rows name."""
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     group: str = DEFAULT_GROUP
     write_id: str | None = None
@@ -85,24 +60,25 @@ class SinkSettings:
 
 def parse_sink_options(given: Mapping[str, str]) -> SinkSettings:
     """The settings in Spark's options. Raises ConfigError, which names the option and its allowed values."""
-    options = _canonical(given)
+    options = _NAMES.canonical(given, _is_of_spark)
     servers = [word.strip() for word in re.split("[;,]", options.get("nameServers", "")) if word.strip()]
     if not servers:
         raise ConfigError("option nameServers is missing; give the name servers, for example 127.0.0.1:9876")
-    defaults = SinkSettings("")
+    defaults, access = SinkSettings(""), access_of(options)
     settings = SinkSettings(
         name_servers=";".join(servers),
-        topic=_topic(options),
+        topic=_topic(options, access.namespace),
+        namespace=access.namespace,
         guarantee=Guarantee(_choice(options, "deliveryGuarantee", [each.value for each in Guarantee])),
-        group=_group(options),
+        group=_group(options, access.namespace),
         write_id=options.get("writeId"),
         undecided_timeout_ms=_duration_ms(options, "undecidedTimeout", defaults.undecided_timeout_ms, least=1000),
         accept_lost_control_topic=_choice(options, "controlTopicLost", ["fail", "accept"]) == "accept",
         write_timeout_ms=_duration_ms(options, "writeTimeout", defaults.write_timeout_ms),
         batch_max_rows=_number(options, "batchMaxRows", defaults.batch_max_rows, MAX_ROWS),
-        batch_max_bytes=_size(options, "batchMaxBytes", defaults.batch_max_bytes),
+        batch_max_bytes=size_bytes(options, "batchMaxBytes", 1024, MAX_BYTES) or defaults.batch_max_bytes,
         requests_in_flight=_number(options, "requestsInFlight", defaults.requests_in_flight, 64),
-        access=access_of(options),
+        access=replace(access, namespace=None),
     )
     if settings.write_id is not None and settings.guarantee is Guarantee.AT_LEAST_ONCE:
         raise ConfigError("writeId works with deliveryGuarantee=exactly_once only; remove one of them")
@@ -111,43 +87,34 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkSettings:
     return settings
 
 
-def _canonical(given: Mapping[str, str]) -> dict[str, str]:
-    options: dict[str, str] = {}
-    for key, value in given.items():
-        lower = key.lower()
-        if lower in _FROM_SPARK or lower.startswith("option."):
-            continue
-        name = _BY_LOWER.get(lower)
-        if name is None:
-            close = difflib.get_close_matches(lower, _BY_LOWER, 1)
-            hint = f"did you mean {_BY_LOWER[close[0]]}?" if close else f"there are {', '.join(OPTIONS)}"
-            raise ConfigError(f"the sink rocketmq has no option {key!r}; {hint}")
-        if name in options and options[name] != value:
-            secret = name in OF_SOURCE and OF_SOURCE[name].secret
-            values = "with different values" if secret else f"as {options[name]!r} and as {value!r}"
-            raise ConfigError(f"option {name} is given twice, {values}")
-        options[name] = value
-    return options
+def _is_of_spark(name: str) -> bool:
+    return name in _FROM_SPARK or name.startswith("option.")
 
 
-def _topic(options: Mapping[str, str]) -> str | None:
+def _topic(options: Mapping[str, str], namespace: str | None) -> str | None:
     if "topic" not in options:
         return None
     topic = options["topic"].strip()
     try:
         system_topics.check_topic(topic)
+        topic = with_namespace(namespace, topic)
+        system_topics.check_topic(topic)
     except MessageIllegal as error:
-        raise ConfigError(f"option topic: {error}") from error
+        also = "" if namespace is None else " and namespace"
+        raise ConfigError(f"option topic{also}: {error}") from error
     return topic
 
 
-def _group(options: Mapping[str, str]) -> str:
+def _group(options: Mapping[str, str], namespace: str | None) -> str:
     group = options.get("producerGroup", DEFAULT_GROUP).strip()
     try:
         system_topics.check_group(group)
+        group = with_namespace(namespace, group)
+        system_topics.check_group(group)
         system_topics.check_topic(f"{group}-decisions")
     except MessageIllegal as error:
-        raise ConfigError(f"option producerGroup: {error}") from error
+        also = "" if namespace is None else " and namespace"
+        raise ConfigError(f"option producerGroup{also}: {error}") from error
     return group
 
 
@@ -176,12 +143,4 @@ def _duration_ms(options: Mapping[str, str], name: str, default: int, least: int
         raise ConfigError(
             f"option {name} is {options[name]!r}; allowed are times like 500ms, 90s, 2m (a number is ms){minimum}"
         )
-    return value
-
-
-def _size(options: Mapping[str, str], name: str, default: int) -> int:
-    match = _SIZE.fullmatch(options.get(name, str(default)).strip().lower())
-    value = int(match[1]) * _SIZES[match[2]] if match else 0
-    if not 1024 <= value <= MAX_BYTES:
-        raise ConfigError(f"option {name} is {options[name]!r}; allowed are sizes from 1k to {MAX_BYTES}")
     return value

@@ -102,6 +102,7 @@ class SinkProcess:
         self._reader: PullConsumer | None = None
         self._patience = Patience(read_timeout_ms, SystemClock(), SystemRng())
         self._first_answer_ms = min(first_answer_ms, settings.write_timeout_ms)
+        self._missing_s = min(read_timeout_ms, settings.write_timeout_ms) / 1000
         self._tls = settings.access.tls
         self._answered = False
 
@@ -139,7 +140,7 @@ class SinkProcess:
             listener = ControlListener()
             commits = Commits(self._name_servers, self._group, self._security, listener)
             commits.start()
-            listener.ledger = Ledger(self._group, self._read(), PatientWriter(commits, self._patience))
+            listener.ledger = Ledger(self._group, self._read(), PatientWriter(commits, self._patience), self._missing_s)
             self._ledger, self._commits = listener.ledger, commits
         return self._commits
 
@@ -148,7 +149,7 @@ class SinkProcess:
         """For reading and writing; in a task its writer is the producer of tasks, which no broker asks."""
         if self._ledger is None:
             writer = PatientWriter(_TaskWriter(self), self._patience)
-            self._ledger = Ledger(self._group, self._read(), writer)
+            self._ledger = Ledger(self._group, self._read(), writer, self._missing_s)
         return self._ledger
 
     def _read(self) -> PatientReader:

@@ -52,6 +52,10 @@ def write_task(
     from gantrymq.spark.sink.exactly_once import Sent, send_halves
     from gantrymq.spark.sink.ids import BatchId, query_digits
 
+    if settings.namespace is not None and columns.topic is not None:
+        from gantrymq.spark.sink.row_topics import in_namespace
+
+        batches = (in_namespace(batch, columns.topic, settings.namespace) for batch in batches)
     context = TaskContext.get()
     partition = 0 if context is None else context.partitionId()
     of = BatchId(query_digits(query_id), batch)
