@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.protocol.command import ONE_WAY_FLAG, Command
 from gantrymq.protocol.connection import Connection
-from gantrymq.runtime.clock import Timer
+from gantrymq.remoting.latency import RequestLatency
+from gantrymq.remoting.turns import Turns
+from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.limits.bytes_in_flight import FREE_BYTES
+from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.connections import client_of
 from gantrymq.runtime.limits.refusals import Reason
+from gantrymq.runtime.limits.requests import RequestRates
 from gantrymq.runtime.network import Link
-
-if TYPE_CHECKING:
-    from gantrymq.remoting.server import RemotingServer
 
 log = logging.getLogger("gantrymq.remoting")
 
@@ -31,6 +32,37 @@ SMALL_WRITE_BYTES: Final = 4096
 as they take long to fill the memory."""
 LARGE_ANSWER_BYTES: Final = 64 * 1024
 """A larger answer is written at once, because joining it with others would only copy it."""
+
+
+class Host(Protocol):
+    """The server of a session."""
+
+    last_request: tuple[int, str]
+    """Code and sender of the request that was executed last."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def turns(self) -> Turns: ...
+
+    @property
+    def requests(self) -> RequestRates: ...
+
+    @property
+    def client_limits(self) -> ClientLimits: ...
+
+    @property
+    def latency(self) -> RequestLatency: ...
+
+    def execute(self, session: Session, command: Command) -> bytes | None:
+        """Execute one command. Returns the answer as a frame, or None when there is none (yet)."""
+
+    def execute_if_allowed(self, session: Session, command: Command) -> bytes | None:
+        """Execute a command of a client with a limited number of requests; too many are refused."""
+
+    def forget(self, session: Session, reason: str) -> None:
+        """The connection ended."""
 
 
 class Session:
@@ -63,7 +95,7 @@ class Session:
         "writable",
     )
 
-    def __init__(self, server: RemotingServer, number: int) -> None:
+    def __init__(self, server: Host, number: int) -> None:
         self._server = server
         self._latency = server.latency
         self._connection: Connection[None] = Connection()

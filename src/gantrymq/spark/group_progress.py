@@ -8,9 +8,9 @@ from typing import Final
 
 from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue
-from gantrymq.spark.connections import QueueReader
 from gantrymq.spark.offsets import Positions
 from gantrymq.spark.patience import BlockingClock
+from gantrymq.spark.readers import QueueReader
 
 log = logging.getLogger("gantrymq.spark")
 

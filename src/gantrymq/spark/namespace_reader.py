@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -12,9 +12,7 @@ from gantrymq.client.consuming.filters import EVERYTHING, Filter
 from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.route import TopicRoute
-
-if TYPE_CHECKING:
-    from gantrymq.spark.connections import Pulled, QueueReader, TopicLister
+from gantrymq.spark.readers import Pulled, QueueReader, TopicLister
 
 _Ask: TypeAlias = Callable[[Iterable[MessageQueue]], dict[MessageQueue, QueueOffset]]
 

@@ -12,10 +12,11 @@ from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.runtime.rng import Rng
 from gantrymq.spark.byte_limit import Place
-from gantrymq.spark.connections import Connections, QueueReader
+from gantrymq.spark.connections import Connections
 from gantrymq.spark.offsets import EARLIEST, LATEST, Positions, covers, describe
 from gantrymq.spark.options import Bound, Edge, Instant, Instants, Settings
 from gantrymq.spark.patience import WARN_EVERY_S, BlockingClock, Patience, may_pass
+from gantrymq.spark.readers import QueueReader
 
 log = logging.getLogger("gantrymq.spark")
 

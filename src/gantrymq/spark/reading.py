@@ -17,10 +17,10 @@ from gantrymq.errors import ConfigError, GantryError, RemoteProtocolError, Reque
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.tags import parse_tag_expression
 from gantrymq.protocol.codes import ResponseCode
-from gantrymq.spark.connections import Pulled, QueueReader
 from gantrymq.spark.decode import Records
 from gantrymq.spark.partitions import QueueRange
 from gantrymq.spark.patience import Patience
+from gantrymq.spark.readers import Pulled, QueueReader
 
 log = logging.getLogger("gantrymq.spark")
 T = TypeVar("T")

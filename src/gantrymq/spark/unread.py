@@ -8,8 +8,8 @@ from typing import Final
 from gantrymq.errors import GantryError
 from gantrymq.message import flags
 from gantrymq.protocol import stored_message as record
-from gantrymq.spark.connections import QueueReader
 from gantrymq.spark.offsets import Positions
+from gantrymq.spark.readers import QueueReader
 
 MOST_QUEUES: Final = 16
 """So many queues are asked at each look; one question takes about a millisecond."""

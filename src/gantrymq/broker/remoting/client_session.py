@@ -29,8 +29,7 @@ from gantrymq.protocol.headers.send import PushReply
 from gantrymq.protocol.headers.tools import ClientOfGroup, ConsumeDirectly, GetConsumerStatus, ResetOffset
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import encode_stored
-from gantrymq.remoting.server import RemotingServer
-from gantrymq.remoting.session import Session
+from gantrymq.remoting.session import Host, Session
 from gantrymq.runtime.network import Link
 
 
@@ -39,7 +38,7 @@ class ClientSession(Session):
 
     __slots__ = ("_calls", "address", "host")
 
-    def __init__(self, calls: ClientCalls, server: RemotingServer, number: int) -> None:
+    def __init__(self, calls: ClientCalls, server: Host, number: int) -> None:
         super().__init__(server, number)
         self._calls = calls
         self.address = ""

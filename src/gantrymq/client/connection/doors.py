@@ -8,18 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.runtime.network import Network, TcpNetwork
 from gantrymq.runtime.rng import Rng, SystemRng
 
-if TYPE_CHECKING:
-    from gantrymq.client.connection.endpoint import Endpoint
+
+class StartedClient(Protocol):
+    """The endpoint of a client, as a cluster in the same process sees it."""
+
+    owner: str
+    """What its client is, for example ``Producer``."""
+    listeners: list[Callable[[], int]]
+    """Functions that count the calls of the user's listener which are running or wait for a thread."""
+
+    @property
+    def running(self) -> bool:
+        """From its start to its close."""
 
 
-def nobody(endpoint: Endpoint) -> None:
+def nobody(endpoint: StartedClient) -> None:
     """Do nothing when a client starts."""
 
 
@@ -31,7 +41,7 @@ class Doors:
     clock: Clock = field(default_factory=SystemClock)
     rng: Rng = field(default_factory=SystemRng)
     disk: Disk = field(default_factory=OsDisk)
-    started: Callable[[Endpoint], None] = nobody
+    started: Callable[[StartedClient], None] = nobody
     """Called with the endpoint of each client that starts, on the client's event loop."""
 
 

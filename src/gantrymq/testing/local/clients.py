@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gantrymq.client.connection.doors import Doors
-from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.connection.doors import Doors, StartedClient
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import OsDisk
@@ -22,7 +21,7 @@ class MadeClient:
     place: str
     """``file:line`` of the test's code, or the service's, that made it."""
     network: NodeNetwork
-    endpoint: Endpoint | None = None
+    endpoint: StartedClient | None = None
     """None until it starts."""
 
     @property
@@ -38,7 +37,7 @@ class MadeClient:
 class Clients:
     network: LocalNetwork
     clock: Clock
-    started: Callable[[Endpoint], None]
+    started: Callable[[StartedClient], None]
     """Told of each that starts, on its loop."""
     made: list[MadeClient] = field(default_factory=list)
 
@@ -48,7 +47,7 @@ class Clients:
         client = MadeClient(_place(), self.network.of(None))
         self.made.append(client)
 
-        def started(endpoint: Endpoint) -> None:
+        def started(endpoint: StartedClient) -> None:
             client.endpoint = endpoint
             self.started(endpoint)
 

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from gantrymq.broker.broker import Broker
 from gantrymq.client.connection import doors, portals
-from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.connection.doors import StartedClient
 from gantrymq.client.producer import Producer
 from gantrymq.client.results import SendResult
 from gantrymq.errors import Closed, ConfigError, GantryError
@@ -145,7 +145,7 @@ class LocalCluster(PassingTime):
     ) -> None:
         self.close()
 
-    def _client_started(self, endpoint: Endpoint) -> None:
+    def _client_started(self, endpoint: StartedClient) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if not can_be_asked(loop):

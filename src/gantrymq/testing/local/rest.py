@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Final
 
 import gantrymq
-from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.connection.doors import StartedClient
 from gantrymq.client.connection.portal import Portal
 from gantrymq.errors import GantryError
 from gantrymq.testing.local.awaited import Look, look_at
@@ -110,7 +110,7 @@ class Rest:
 
     def __init__(self, loop: LocalLoop, patience_s: float) -> None:
         self.clock: VirtualClock | None = None
-        self.endpoints: list[Endpoint] = []
+        self.endpoints: list[StartedClient] = []
         self.foreign: set[asyncio.AbstractEventLoop] = set()
         """Loops that asyncio clients use."""
         self.portal: Portal | None = None

@@ -1,0 +1,46 @@
+"""Circles of imports are found wherever they hide, and there are none but those listed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools import house
+
+STILL_THERE = [
+    ["gantrymq.sql.async_transactions", "gantrymq.sql.connections.async_transactions"],
+    ["gantrymq.sql.async_transactions", "gantrymq.sql.sqlalchemy.async_transactions"],
+    ["gantrymq.sql.connections.transactions", "gantrymq.sql.transactions"],
+    ["gantrymq.sql.sqlalchemy.transactions", "gantrymq.sql.transactions"],
+]
+
+
+def test_no_circle_of_imports_beyond_those_that_are_known() -> None:
+    assert house.circles(house.arrows()) == STILL_THERE
+
+
+def test_the_broker_names_no_door() -> None:
+    assert house.doors_named(house.arrows()) == []
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "import p.a",
+        "from p import a",
+        "from p.a import x",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p.a import x",
+        "def late() -> None:\n    from p import a",
+        "from importlib import import_module\nimport_module('p.a')",
+        "from importlib import import_module\nHOMES = {'x': 'a'}\ndef find(home):\n    import_module(f'p.{home}')",
+    ],
+)
+def test_each_kind_of_arrow_closes_a_circle(back: str, tmp_path: Path) -> None:
+    package = tmp_path / "p"
+    package.mkdir()
+    for name, text in {"__init__": "", "a": "from p import b", "b": back}.items():
+        (package / f"{name}.py").write_text(text + "\n")
+    assert house.circles(house.arrows(tmp_path)) == [["p.a", "p.b"]]
+    (package / "b.py").write_text("x = 1\n")
+    assert house.circles(house.arrows(tmp_path)) == []

@@ -1,0 +1,109 @@
+"""``python -m tools.house``: what the sources of the package look like from outside, as figures that should not grow.
+
+Circles of imports count every arrow: also those below TYPE_CHECKING, inside functions, and by ``import_module``. The
+lazy public names of a package (``__init__.py``) are no arrows, because nothing in the package needs them.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SOURCE: Final = ROOT / "src"
+PACKAGE: Final = SOURCE / "gantrymq"
+
+Arrows = Mapping[str, frozenset[str]]
+"""Module to the modules that it names."""
+
+
+def modules(source: Path = SOURCE) -> dict[str, Path]:
+    """Every module by its dotted name."""
+    found = {}
+    for path in sorted(source.rglob("*.py")):
+        parts = path.relative_to(source).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def arrows(source: Path = SOURCE) -> Arrows:
+    """Who imports whom."""
+    known = modules(source)
+    return {
+        name: frozenset(target for target in _named(ast.parse(path.read_bytes()), path, known) if target != name)
+        for name, path in known.items()
+    }
+
+
+def _named(tree: ast.Module, path: Path, known: Mapping[str, Path]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield from (target for target in (whole if whole in known else node.module,) if target in known)
+        elif isinstance(node, ast.Call) and path.name != "__init__.py" and node.args and _is_import(node.func):
+            yield from (target for target in _targets(node.args[0], tree) if target in known)
+
+
+def _is_import(called: ast.expr) -> bool:
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return name in ("import_module", "__import__")
+
+
+def _targets(argument: ast.expr, tree: ast.Module) -> Iterator[str]:
+    """A text is a name; of an f-string the first part is, followed by any text of the module."""
+    if isinstance(argument, ast.Constant):
+        yield str(argument.value)
+    elif isinstance(argument, ast.JoinedStr) and isinstance(argument.values[0], ast.Constant):
+        begin = str(argument.values[0].value)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield begin + node.value
+
+
+def circles(drawn: Arrows) -> list[list[str]]:
+    """One circle after the other, each broken by leaving out its last arrow, until there is none."""
+    graph = {name: set(targets) for name, targets in drawn.items()}
+    found = []
+    while True:
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            circle: list[str] = error.args[1]
+            found.append(sorted(set(circle)))
+            graph[circle[1]].discard(circle[0])
+        else:
+            return sorted(found)
+
+
+def lines(package: str) -> int:
+    """How many lines the modules of a package have."""
+    return sum(len(path.read_text().splitlines()) for path in (PACKAGE / package).rglob("*.py"))
+
+
+def doors_named(drawn: Arrows) -> list[str]:
+    """Modules of doors that the broker itself names."""
+    inside = ("gantrymq.broker.remoting", "gantrymq.broker.http")
+    return sorted(target for target in drawn["gantrymq.broker.broker"] if target.startswith(inside))
+
+
+def main() -> int:
+    drawn = arrows()
+    around = circles(drawn)
+    print(f"{len(drawn)} modules, {sum(map(len, drawn.values()))} arrows")
+    print(f"circles of imports: {len(around)}")
+    for circle in around:
+        print("   ", " - ".join(circle))
+    print(f"doors that broker.py names: {len(doors_named(drawn))}")
+    print(f"lines of gantrymq.testing: {lines('testing')}, of gantrymq.simulation: {lines('simulation')}")
+    return 1 if around else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
