@@ -48,8 +48,9 @@ USAGE = """usage: python3 run.py COMMAND [arguments]
   test [stage ...]                                 every check, as CI runs them; a pytest argument after --;
                                                    'test compiled' and 'test compiled-interop' run the tests on the
                                                    compiled core, 'test interop-guarded' those with TLS and users,
-                                                   'test spark42' runs the connector on Spark 4.2, and
-                                                   'test clusters' runs it on clusters of Spark
+                                                   'test spark42' runs the connector on Spark 4.2, 'test clusters'
+                                                   on clusters of Spark, and 'test registry' compares the schema
+                                                   registry of the tests with a real one
   test quick                                       lint, types, layers and the tests that are not slow: under 3 minutes
   gantry ...                                       any other command of gantry
   bench ...                                        messages a second and latencies on this machine; --help says more

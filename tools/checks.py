@@ -183,6 +183,11 @@ def clusters(arguments: list[str]) -> bool:
     return run(*PYTEST, "-m", "clusters", "tests/spark/clusters", "tests/examples/test_declarative.py", *arguments)
 
 
+def registry(_: list[str]) -> bool:
+    """The schema registry of the tests and a real one, which Maven fetches (158 MB), answer the same."""
+    return run(BIN / "python", "-m", "tests.spark.registry.contract")
+
+
 def demo(_: list[str]) -> bool:
     return run(BIN / "python", ROOT / "tools" / "demo_without_java.py")
 
@@ -265,12 +270,13 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "interop-guarded": interop_guarded,
     "demo": demo,
     "clusters": clusters,
+    "registry": registry,
     "compiled": compiled,
     "compiled-interop": compiled_interop,
     "spark42": spark42,
 }
 ONLY_WHEN_NAMED = {
-    "unit", "types-and-unit", "interop-guarded", "clusters", "compiled", "compiled-interop", "spark42",
+    "unit", "types-and-unit", "interop-guarded", "clusters", "registry", "compiled", "compiled-interop", "spark42",
 }  # fmt: skip
 """Stages that run only when they are named. The stage ``tests`` includes all tests of the stage ``unit``."""
 SHORT = ["lint", "layers", "types-and-unit"]

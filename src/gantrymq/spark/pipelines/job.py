@@ -21,6 +21,7 @@ MESSAGE_COLUMNS: Final = ("topic", "broker_name", "queue_id", "queue_offset", "b
 Allowed: TypeAlias = Literal["any_as_text", "rounding", "replaced_bytes"]
 """What a job can allow of its bodies; without these, a value is exactly the one of the body or the message is a dead
 letter."""
+Readable: TypeAlias = Literal["all", "newest", "none"]
 DEAD_LETTER_SCHEMA: Final = (
     "topic string, broker_name string, queue_id int, queue_offset bigint, body binary, reason string"
 )
@@ -46,6 +47,12 @@ class Body(Section, frozen=True, kw_only=True):
     """``any_as_text``: a column of type string takes every value, as it is written in the JSON. ``rounding``: decimals
     are rounded half up to the digits of their columns, and times are cut to microseconds. ``replaced_bytes``: bytes
     that are not UTF-8 become U+FFFD, which can make two keys equal."""
+    registry: str | None = None
+    """The address of a schema registry of Confluent's kind. Bodies begin with the id of their schema then."""
+    subject: str | None = None
+    """The only subject whose schemas count. Without ``schema_file``, its newest version is the job's own schema."""
+    compatibility: Readable = "all"
+    """Which versions of the subject the job must be able to read when it begins."""
 
 
 class Events(Section, frozen=True, kw_only=True):

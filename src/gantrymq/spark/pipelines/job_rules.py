@@ -26,6 +26,7 @@ from gantrymq.spark.pipelines.job import (
     Target,
     duration_ms,
 )
+from gantrymq.spark.registry.place import wrong_url
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _SQL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
@@ -116,7 +117,7 @@ def problems_of(job: Job) -> Iterator[Problem]:
     if not job.checkpoint:
         yield Problem("checkpoint", "name a directory")
     yield from _source(job)
-    yield from _body(job.body)
+    yield from body_problems(job.body)
     for key, text in (("events.horizon", job.events.horizon), ("run.interval", job.run.interval)):
         try:
             if duration_ms(text) == 0 and key == "events.horizon":
@@ -152,23 +153,42 @@ def _source(job: Job) -> Iterator[Problem]:
         yield Problem(f"source.{named}" if named else "source", str(error))
 
 
-def _body(body: Body) -> Iterator[Problem]:
+def body_problems(body: Body) -> Iterator[Problem]:
+    """What is wrong in the keys of ``body``."""
     needed = {
         "json": {"schema"},
         "avro": {"schema_file"},
         "protobuf": {"schema_file", "message"},
         "none": set(),
     }[body.format]
+    if body.registry is not None and body.subject is not None:
+        # The registry has the job's own schema as well.
+        needed = needed - {"schema_file"} if body.schema_file is None else needed
     for name in ("schema", "schema_file", "message"):
         given = getattr(body, name) is not None
         if given and name not in needed:
             yield Problem(f"body.{name}", f"this key has no meaning for the format {body.format}; remove it")
         if not given and name in needed:
             yield Problem("body", f"the format {body.format} needs the key {name}")
+    yield from _registry(body)
     meant = {"json": get_args(Allowed), "protobuf": ("rounding",)}.get(body.format, ())
     for one in body.allow:
         if one not in meant:
             yield Problem("body.allow", f"{one} has no meaning for the format {body.format}; remove it")
+
+
+def _registry(body: Body) -> Iterator[Problem]:
+    if body.registry is None:
+        for name, given in (("subject", body.subject is not None), ("compatibility", body.compatibility != "all")):
+            if given:
+                yield Problem(
+                    f"body.{name}", "this key has no meaning without body.registry; remove it, or add that key"
+                )
+        return
+    if body.format == "none":
+        yield Problem("body.registry", "this key has no meaning for the format none; remove it")
+    if (wrong := wrong_url(body.registry)) is not None:
+        yield Problem("body.registry", wrong)
 
 
 def _targets(job: Job) -> Iterator[Problem]:

@@ -26,9 +26,11 @@ from gantrymq.spark.pipelines.job_session import configure, session
 from gantrymq.spark.pipelines.others import Always, UntilPassed
 from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
 from gantrymq.spark.pipelines.projections import Columns, columns_of
+from gantrymq.spark.pipelines.registry_check import refuse_unreadable
 from gantrymq.spark.pipelines.remote_batches import RemoteBatches, reopened
 from gantrymq.spark.pipelines.targets.writer import is_there, place_of
 from gantrymq.spark.pipelines.topic_ends import ends_of
+from gantrymq.spark.registry.client import CHECK_MS
 from gantrymq.spark.session import JAVA_CONF
 
 if TYPE_CHECKING:
@@ -103,8 +105,12 @@ def check_over(to_ms: int, now_ms: int) -> None:
 
 
 def check(job: Job) -> dict[str, Columns]:
-    """The columns of each target. Starts Spark to read the queries, and asks no broker. Raises JobInvalid."""
+    """The columns of each target. Starts Spark to read the queries, and asks no broker. Raises JobInvalid.
+
+    A schema registry is asked whether the job can read the versions of its subject.
+    """
     with session(f"gantry {job.name}", job.run) as spark:
+        refuse_unreadable(job, new=True, away_ms=CHECK_MS)
         return columns_of(spark, job, _events_without_source(spark, job))
 
 
@@ -119,6 +125,7 @@ def process(
     lock = disk.lock(f"{job.checkpoint}/.gantry.lock")
     try:
         _refuse_lost_tables(job, disk)
+        refuse_unreadable(job, new=not has_batches(job.checkpoint, disk))
         clock = resume(job.checkpoint, SystemClock().wall_ms(), disk)
         events = event_stream.events_of(event_stream.messages(spark, job), job, clock)
         process_events = _through_a_server if job.run.is_remote else _here
@@ -192,6 +199,7 @@ def process_range(
     """Process a time range in an existing Spark session. A range that was interrupted continues at its last slice."""
     _refuse_addresses(job)
     disk = disk or OsDisk()
+    refuse_unreadable(job, new=False)
     batches = Batches(job, columns_of(spark, job, _events_without_source(spark, job)), progress, disk, Always())
     query = backfill_name(job, from_ms, to_ms, slice_ms)
     progress.say("started", query=query, java=spark.conf.get(JAVA_CONF, None))

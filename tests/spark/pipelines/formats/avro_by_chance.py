@@ -136,7 +136,7 @@ def differences(seed: int, count: int) -> tuple[list[str], int]:
     writer = schema(chance)
     reader = evolved(chance, writer) if chance.random() < 0.6 else writer
     try:
-        form = AvroFormat.of(json.dumps(reader).encode(), None if reader is writer else json.dumps(writer).encode())
+        form = AvroFormat.reading(json.dumps(reader).encode(), json.dumps(writer).encode())
     except ConfigError:
         return [], 0
     made = bodies(chance, writer, count)

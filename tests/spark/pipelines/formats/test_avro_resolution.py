@@ -24,7 +24,7 @@ def x(kind: Any, **rest: Any) -> Any:
 
 
 def form_of(writer: Any, reader: Any) -> AvroFormat:
-    return AvroFormat.of(json.dumps(reader).encode(), json.dumps(writer).encode())
+    return AvroFormat.reading(json.dumps(reader).encode(), json.dumps(writer).encode())
 
 
 def read(writer: Any, reader: Any, value: Any) -> tuple[Any, str | None]:

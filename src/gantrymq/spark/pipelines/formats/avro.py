@@ -41,22 +41,23 @@ class AvroFormat:
     """What of the writer's schema cannot be read."""
 
     @classmethod
-    def of(cls, schema: bytes, written: bytes | None = None) -> AvroFormat:
-        """The format of the job's own schema, for bodies ``written`` by another one (None: by the same).
-
-        Raises ConfigError for a schema whose values cannot be columns.
-        """
+    def of(cls, schema: bytes) -> AvroFormat:
+        """The format of the job's own schema. Raises ConfigError for one whose values cannot be columns."""
         try:
-            reader, parsed = tree_of(schema), _parsed(schema)
-            if reader.name != "record":
-                raise Unfit("it must be a record, whose fields become the columns of events")
-            writer = reader if written is None else tree_of(written)
-            resolution = resolve(writer, reader)
+            return cls.reading(schema, schema)
         except Unfit as error:
             raise ConfigError(f"body.schema_file: {error}") from error
-        parsed = parsed if written is None else _parsed(written)
+
+    @classmethod
+    def reading(cls, schema: bytes, written: bytes) -> AvroFormat:
+        """The format for bodies that were written by another schema. Raises Unfit for one that is none."""
+        reader = tree_of(schema)
+        if reader.name != "record":
+            raise Unfit("it must be a record, whose fields become the columns of events")
+        writer = reader if written == schema else tree_of(written)
+        resolution = resolve(writer, reader)
         plan = resolution.plan
-        return cls(kind_of(reader), parsed, convert_of(plan), columns_of(plan), resolution.problems)
+        return cls(kind_of(reader), _parsed(written), convert_of(plan), columns_of(plan), resolution.problems)
 
     def decode(self, bodies: pa.Array) -> Decoded:
         if self._columns is None:

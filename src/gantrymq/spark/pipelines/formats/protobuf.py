@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.formats.kinds import FIRST_MICROS, LAST_MICROS, Field, Kind, Scalar
 from gantrymq.spark.pipelines.formats.port import BodyRefused, Decoded, decode_each, fitted
+from gantrymq.spark.pipelines.formats.protobuf_resolution import unreadable
 from gantrymq.spark.pipelines.job import Allowed
+from gantrymq.spark.registry.protobuf_files import file_of, message_paths
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,14 +27,15 @@ class ProtobufFormat:
     """Decodes bodies by the library protobuf."""
 
     kind: Kind
-    _message: Callable[[], Any]
+    message: Callable[[], Any]
+    """The class of the message type."""
     _rounds: bool
     """Whether the nanoseconds of a timestamp are cut off."""
 
     @classmethod
     def of(cls, descriptors: bytes, message: str, allow: frozenset[Allowed]) -> ProtobufFormat:
         """The format of a message type in a descriptor set. Raises ConfigError when its values cannot be columns."""
-        made = _message_type(descriptors, message)
+        made = message_type(descriptors, message)
         return cls(_kind(made.DESCRIPTOR, ()), made, "rounding" in allow)
 
     def decode(self, bodies: pa.Array) -> Decoded:
@@ -41,7 +44,7 @@ class ProtobufFormat:
         return fitted(decode_each(bodies.to_pylist(), partial(self._read, DecodeError)), self.kind)
 
     def _read(self, refusal: type[Exception], body: bytes) -> Any:
-        message = self._message()
+        message = self.message()
         try:
             message.ParseFromString(body)
             return self._values(message)
@@ -89,12 +92,24 @@ class ProtobufFormat:
         return micros
 
 
+def written_messages(
+    descriptors: bytes, message: str, own: ProtobufFormat
+) -> tuple[dict[tuple[int, ...], str], tuple[str, ...]]:
+    """The message types of a writer's schema, and what of the job's one cannot be read in it."""
+    names = message_paths(file_of(descriptors))
+    if message not in names.values():
+        return names, ()
+    writer = message_type(descriptors, message)
+    return names, tuple(unreadable(writer.DESCRIPTOR, own.message().DESCRIPTOR))
+
+
 def _text(key: Any) -> str:
     """A key of a map: texts, whole numbers, or true and false."""
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
-def _message_type(descriptors: bytes, message: str) -> Any:
+def message_type(descriptors: bytes, message: str) -> Any:
+    """The class of a message type in a descriptor set. Raises ConfigError when there is none."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
         from google.protobuf.message import DecodeError
