@@ -195,6 +195,49 @@ def test_what_is_wrong_is_named(tmp_path: Path, before: str, after: str, message
     assert message in str(raised.value)
 
 
+CHANGES = """\
+[changes]
+key = ["id"]
+order_by = ["version"]
+operation = "op"
+
+[targets.pages]
+type = "delta"
+path = "pages"
+"""
+
+
+def with_changes(text: str = CHANGES) -> str:
+    return GOOD[: GOOD.index("[events]")] + text + GOOD[GOOD.index("[dead_letters]") :]
+
+
+def test_a_job_with_changes(tmp_path: Path) -> None:
+    job = read_job(written(tmp_path, with_changes()))
+    assert job.changes is not None and job.changes.horizon_ms == 7 * 86_400_000
+    assert (job.changes.upsert, job.changes.delete) == (("insert", "update"), ("delete",))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('order_by = ["version"]', "", "changes: the key order_by is missing"),
+        ('order_by = ["version"]', "order_by = []", "line 14: changes.order_by: name the columns that say which event"),
+        ('key = ["id"]', "key = []", "line 13: changes.key: name the columns that name a row"),
+        ('operation = "op"', 'delete = ["update"]', "changes.delete: update is in changes.upsert, too"),
+        ('operation = "op"', 'horizon = "0s"', "changes.horizon: the horizon must be longer than nothing"),
+        ('operation = "op"', '[events]\nkey = ["id"]', "events.key: a job with [changes] has its key in changes.key"),
+        ('type = "delta"', 'type = "parquet"', "targets.pages.type: the rows of a Parquet table never change"),
+        ('type = "delta"\npath = "pages"', 'type = "postgresql"\ndsn = ""\ntable = "t"\nkey = ["x"]',
+         "targets.pages.key: in a job with [changes] it must be changes.key, so: id"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_changes_is_named(tmp_path: Path, before: str, after: str, message: str) -> None:
+    assert before in CHANGES
+    with pytest.raises(ConfigError) as raised:
+        read_job(written(tmp_path, with_changes(CHANGES.replace(before, after))))
+    assert message in str(raised.value)
+
+
 def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
     text = GOOD.replace('horizon = "2h"', 'horizon = "x"').replace('name = "clicks"', 'name = "?"')
     with pytest.raises(ConfigError) as raised:

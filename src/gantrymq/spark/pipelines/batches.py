@@ -8,16 +8,20 @@ everywhere. ``targets.staging`` says how rows reach a target.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.patience import Patience
+from gantrymq.spark.pipelines.changes.applying import Applying
+from gantrymq.spark.pipelines.changes.looking import ChangedBatch
 from gantrymq.spark.pipelines.culprits import Projection, Suspects, with_place
 from gantrymq.spark.pipelines.event_stream import REASON, view_of
 from gantrymq.spark.pipelines.formats.kinds import quoted
-from gantrymq.spark.pipelines.job import Job
+from gantrymq.spark.pipelines.job import Job, TableTarget
+from gantrymq.spark.pipelines.job_clock import last_clock
 from gantrymq.spark.pipelines.known_rows import distinct
 from gantrymq.spark.pipelines.known_rows import without as without_known
 from gantrymq.spark.pipelines.others import Look
@@ -34,9 +38,10 @@ from gantrymq.spark.pipelines.projections import (
 )
 from gantrymq.spark.pipelines.refused import RefusedMessages
 from gantrymq.spark.pipelines.spark_errors import Failed
+from gantrymq.spark.pipelines.targets.change_writer import open_change_writer
 from gantrymq.spark.pipelines.targets.postgresql_connection import Databases
 from gantrymq.spark.pipelines.targets.refusal import RowRefused
-from gantrymq.spark.pipelines.targets.staging import Staged, refusal_in, staged_by_tasks
+from gantrymq.spark.pipelines.targets.staging import Staged, described, refusal_in, staged_by_tasks
 from gantrymq.spark.pipelines.targets.writer import Writer, open_writer
 
 if TYPE_CHECKING:
@@ -66,10 +71,11 @@ class Batches:
         self._patience = Patience(AWAY_MS, SystemClock(), SystemRng())
         self._refused = RefusedMessages(f"{job.checkpoint}/gantry_refused", disk)
         self._databases = Databases()
+        self._changed = None if job.changes is None else ChangedBatch(job.changes)
         self.targets: dict[str, Writer] = {}
         try:
             for name, target in job.targets.items():
-                self.targets[name] = open_writer(target, name, columns[name], job.source, disk, self._databases)
+                self.targets[name] = self._opened(target, name, disk)
             if job.dead_letters is not None:
                 self.targets[DEAD_LETTERS] = open_writer(
                     job.dead_letters, DEAD_LETTERS, dead_letter_columns(), job.source, disk, self._databases
@@ -77,6 +83,16 @@ class Batches:
         except BaseException:
             self.close()
             raise
+
+    def _opened(self, target: TableTarget, name: str, disk: Disk) -> Writer:
+        job, columns = self._job, self._columns[name]
+        if job.changes is None:
+            return open_writer(target, name, columns, job.source, disk, self._databases)
+
+        def now_ms() -> int:
+            return last_clock(job.checkpoint, disk).at(SystemClock().wall_ms())
+
+        return open_change_writer(target, name, columns, Applying.of(job.changes, now_ms, target.sql), self._databases)
 
     def write(self, batch: DataFrame, number: int, query: str) -> dict[str, int]:
         """Add a batch. Returns the rows that each target got."""
@@ -89,6 +105,8 @@ class Batches:
             added = self._patience.call(f"writing batch {number}", lambda: self._written(batch, counts, number, query))
         finally:
             batch.unpersist()
+            if self._changed is not None:
+                self._changed.forget()
         if added:
             self._progress.say("batch", batch=number, rows=added)
         return {name: added.get(name, 0) for name in self.targets}
@@ -138,11 +156,13 @@ class Batches:
             self._databases.undo_all()
             staged: dict[str, list[Staged]] = {}
             found: dict[str, str] = {}
+            left = without(batch, refused)
             for name in names:
-                # Of what a target has refused the next one is not asked.
-                left = without(batch, refused | found)
-                staged[name], culprits = self._looked_at(left, name, number, query)
-                found |= culprits
+                staged[name], culprits = self._looking(left, name, number, query)
+                if culprits:
+                    # Of what a target has refused the next one is not asked.
+                    found |= culprits
+                    left = without(batch, refused | found)
             if not found:
                 return staged
             self._refuse_without_dead_letters(found, missing)
@@ -186,6 +206,18 @@ class Batches:
         new = frame if known is None else without_keys(frame, known, key)
         with failures():
             return staged_by_tasks(new, self.targets[name].stage(query, number))
+
+    def _looking(self, batch: DataFrame, name: str, number: int, query: str) -> tuple[list[Staged], dict[str, str]]:
+        if self._changed is None:
+            return self._looked_at(batch, name, number, query)
+        projection = Projection(name, self._job.targets[name].sql, partial(self._refused_changes, name, number, query))
+        rows, culprits = self._changed.at(batch, projection, self._columns[name].arrow)
+        return [] if culprits else [described(rows)], culprits
+
+    def _refused_changes(self, name: str, number: int, query: str, rows: pa.Table) -> Mapping[int, str]:
+        """Changes pass through the driver: they are a few rows of a batch, each with the place of its message."""
+        target = self.targets[name]
+        return {} if target.accepts(query, number, [described(rows)]) else target.refusals(query, number, rows)
 
     def _refuse_without_dead_letters(self, found: Mapping[str, str], missing: Sequence[str]) -> None:
         """Raise RowRefused where these messages would disappear."""

@@ -2,7 +2,7 @@
 batches.
 
 The columns that leave here are: ``reason``, which is null for an event and says of every other message why it is none;
-the columns of the view ``events``, with a prefix; and the columns of the message.
+the columns of the view ``events``, with a prefix; of a job with changes ``is_delete``; and the columns of the message.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.option_table import BY_NAME, DECLARED, Query
+from gantrymq.spark.pipelines.changes.operations import IS_DELETE, is_delete, refused_operation, refused_types
 from gantrymq.spark.pipelines.conditions import holds, not_held
+from gantrymq.spark.pipelines.event_columns import with_columns
 from gantrymq.spark.pipelines.formats.decoding import EVENT, decoder_of
 from gantrymq.spark.pipelines.formats.decoding import REASON as EVENT_REASON
 from gantrymq.spark.pipelines.formats.kinds import quoted
@@ -83,6 +85,8 @@ def events_of(frame: DataFrame, job: Job, clock: JobClock | None) -> DataFrame:
     body = f.col("body") if job.dead_letters is not None else f.lit(None).cast("binary")
     # Plain columns, and not a struct: a batch is cached by column, and each projection reads only what it names.
     fields = [f.col(f"{EVENT}.{quoted(name)}").alias(PREFIX + name) for name in _names_in(marked)]
+    if job.changes is not None:
+        fields.append(is_delete(job.changes, lambda name: _field(marked, name)).alias(IS_DELETE))
     return marked.select(REASON, *fields, *MESSAGE_COLUMNS[:-1], body.alias(MESSAGE_COLUMNS[-1]))
 
 
@@ -117,26 +121,46 @@ def _marked(frame: DataFrame, job: Job) -> DataFrame:
     """With ``reason``: null where the body is an event, its key is complete, and ``events.valid`` holds."""
     from pyspark.sql import functions as f
 
-    fields = _names_in(frame)
-    key = {name: _field(frame, name) for name in job.events.key}
-    named = [name for name in job.columns if name not in MESSAGE_COLUMNS]
-    if named and job.body.format != "none":
-        if MESSAGE in fields:
-            raise ConfigError(f"source.columns: rename the column {MESSAGE} of the events, which is the message's name")
-        with_message = f.col(EVENT).withField(MESSAGE, f.struct(*named))
-        frame = frame.withColumn(EVENT, f.when(f.col(EVENT).isNotNull(), with_message))
+    frame = _with_message(frame, job)
     reasons = [f.col(EVENT_REASON)]
-    for name, field in key.items():
-        missing = f.lit(f"the column {name}, which is part of events.key, is null")
-        reasons.append(f.when(field.isNull(), missing))
+    if job.events.columns:
+        frame, failed = with_columns(frame, job.events.columns)
+        reasons += failed
+    parts = {"events.key": job.events.key}
+    if job.changes is not None:
+        parts = {"changes.key": job.changes.key, "changes.order_by": job.changes.order_by}
+    for part, names in parts.items():
+        for name in names:
+            missing = f.lit(f"the column {name}, which is part of {part}, is null")
+            reasons.append(f.when(_field(frame, name, part).isNull(), missing))
+    if job.changes is not None:
+        refused_types(job.changes, frame.schema[EVENT].dataType)
+        reasons += refused_operation(job.changes, lambda name: _field(frame, name, "changes.operation"))
     if job.events.valid is not None:
         # The condition speaks of the columns of the event, and the columns of the message must not hide them.
         outer = [f.col(name).alias(f"_message_{name}") for name in frame.columns]
         inner = frame.select(*outer).select("*", f"_message_{EVENT}.*")
         inner = inner.withColumn(VALID, holds(job.events.valid))
         frame = inner.select(*(f.col(f"_message_{name}").alias(name) for name in frame.columns), VALID)
-        reasons.append(not_held(VALID, job.events.valid))
+        not_valid = not_held(VALID, job.events.valid)
+        if job.changes is not None:
+            # Of a row that goes nobody needs to know more than its key.
+            not_valid = f.when(~is_delete(job.changes, lambda name: _field(frame, name)), not_valid)
+        reasons.append(not_valid)
     return frame.withColumn(REASON, f.coalesce(*reasons))
+
+
+def _with_message(frame: DataFrame, job: Job) -> DataFrame:
+    """With the columns of the message that the job names, as a struct in the event."""
+    from pyspark.sql import functions as f
+
+    named = job.named_columns
+    if not named or job.body.format == "none":
+        return frame
+    if MESSAGE in _names_in(frame):
+        raise ConfigError(f"source.columns: rename the column {MESSAGE} of the events, which is the message's name")
+    with_message = f.col(EVENT).withField(MESSAGE, f.struct(*named))
+    return frame.withColumn(EVENT, f.when(f.col(EVENT).isNotNull(), with_message))
 
 
 def _names_in(frame: DataFrame) -> list[str]:
@@ -158,8 +182,8 @@ def _once(frame: DataFrame, job: Job, clock: JobClock | None) -> DataFrame:
     return timed.dropDuplicatesWithinWatermark(["identity"])
 
 
-def _field(frame: DataFrame, name: str) -> Column:
-    """A column of the event, or a field of a struct in it such as ``user.id``."""
+def _field(frame: DataFrame, name: str, key: str = "events.key") -> Column:
+    """A column of the event, or a field of a struct in it such as ``user.id``. ``key``: of the job file."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StructType
 
@@ -169,7 +193,7 @@ def _field(frame: DataFrame, name: str) -> Column:
     for part in parts:
         if not isinstance(kind, StructType) or part not in kind.names:
             raise ConfigError(
-                f"events.key: the events have no column {name}; they have {', '.join(_names_in(frame))}. A field of a "
+                f"{key}: the events have no column {name}; they have {', '.join(_names_in(frame))}. A field of a "
                 "struct is written as in user.id"
             )
         kind = kind[part].dataType

@@ -65,6 +65,31 @@ class Events(Section, frozen=True, kw_only=True):
     horizon: str = "24h"
     """A repeat is recognised for this long after the first event. Only time in which the job runs counts. The state on
     the disk has an entry for each key of this time, about 100 bytes."""
+    columns: dict[str, str] = {}
+    """Further columns of the event, each an SQL expression on those of the body, such as ``coalesce(after.id,
+    before.id)``."""
+
+    @property
+    def horizon_ms(self) -> int:
+        return duration_ms(self.horizon)
+
+
+class Changes(Section, frozen=True, kw_only=True):
+    """Events that say what a row is now, or that it is gone. Of each key the last event by order counts."""
+
+    key: tuple[str, ...]
+    """Columns of the event that name a row."""
+    order_by: tuple[str, ...]
+    """Columns of the event by which a later one of the same key is known, compared from left to right."""
+    operation: str | None = None
+    """A column that says what the event does. None: each event says what its row is now."""
+    upsert: tuple[str, ...] = ("insert", "update")
+    """Values of ``operation``: the row is now as the event says, whether it was there before or not."""
+    delete: tuple[str, ...] = ("delete",)
+    """Values of ``operation``: the row is gone."""
+    horizon: str = "7d"
+    """A delete is remembered for so long: an older event that comes later does not bring the row back. Only time in
+    which the job runs counts."""
 
     @property
     def horizon_ms(self) -> int:
@@ -162,6 +187,8 @@ class Job(Section, frozen=True, kw_only=True):
     """Options of the format ``rocketmq``."""
     body: Body = Body()
     events: Events = Events()
+    changes: Changes | None = None
+    """None: rows are only added, and ``events.key`` says which are repeats."""
     targets: dict[str, TableTarget]
     dead_letters: Target | None = None
     """Where messages go that are not events; None only where every message is one."""
@@ -170,8 +197,12 @@ class Job(Section, frozen=True, kw_only=True):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of messages that the job reads."""
-        named = [name.strip() for name in self.source.get("columns", "").split(",") if name.strip()]
-        return tuple(dict.fromkeys([*MESSAGE_COLUMNS, *named]))
+        return tuple(dict.fromkeys([*MESSAGE_COLUMNS, *self.named_columns]))
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """The columns of the message that ``source.columns`` names, for projections."""
+        return tuple(name.strip() for name in self.source.get("columns", "").split(",") if name.strip())
 
 
 def duration_ms(text: str) -> int:

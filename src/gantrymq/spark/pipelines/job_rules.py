@@ -14,9 +14,11 @@ import msgspec
 from gantrymq.errors import ConfigError
 from gantrymq.spark.options import parse_options
 from gantrymq.spark.pipelines.addresses import scheme_of, wrong_places
+from gantrymq.spark.pipelines.changes.rules import problems_of_changes
 from gantrymq.spark.pipelines.job import (
     Allowed,
     Body,
+    Changes,
     Events,
     Job,
     ParquetTarget,
@@ -86,7 +88,9 @@ def job_of(tree: Mapping[str, Any], where: str = "the job") -> Job:
         problems.append(Problem(str(name), f"there is no such key{_hint(str(name), known)}"))
     parts: dict[str, Any] = {}
     required: dict[str, Any] = {"name": str, "checkpoint": str, "source": dict[str, str | int | bool]}
-    optional: dict[str, Any] = {"body": Body, "events": Events, "run": Run, "dead_letters": Target}
+    optional: dict[str, Any] = {
+        "body": Body, "events": Events, "changes": Changes, "run": Run, "dead_letters": Target,
+    }  # fmt: skip
     for name, kind in required.items():
         if name in tree:
             parts[name] = section(kind, tree[name], name)
@@ -124,6 +128,8 @@ def problems_of(job: Job) -> Iterator[Problem]:
                 yield Problem(key, "the horizon must be longer than nothing; to keep repeats, leave events.key out")
         except ConfigError as error:
             yield Problem(key, str(error))
+    for key, text in problems_of_changes(job):
+        yield Problem(key, text)
     if job.run.max_rows < 1:
         yield Problem("run.max_rows", "a batch must have room for one message or more")
     for name in job.run.spark:
@@ -132,7 +138,7 @@ def problems_of(job: Job) -> Iterator[Problem]:
     yield from _targets(job)
     for key, text in wrong_places(job):
         yield Problem(key, text)
-    every_message_counts = job.body.format == "none" and job.events.valid is None
+    every_message_counts = job.body.format == "none" and job.events.valid is None and job.changes is None
     if job.dead_letters is None and not every_message_counts:
         yield Problem(
             "dead_letters",

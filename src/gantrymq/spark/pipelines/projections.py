@@ -63,6 +63,9 @@ def columns_of(spark: SparkSession, job: Job, events: DataFrame) -> dict[str, Co
             continue
         columns = frame.columns
         needed = [*getattr(target, "key", ()), *getattr(target, "partition_by", ())]
+        if job.changes is not None:
+            order = [one for one in (*job.changes.key, *job.changes.order_by) if one not in needed]
+            problems += [Problem(key, text) for text in _not_as_they_are(frame, empty, order)]
         if len(set(columns)) < len(columns):
             problems.append(Problem(key, f"two columns have one name: {', '.join(columns)}; rename one with AS"))
         problems += [
@@ -76,6 +79,21 @@ def columns_of(spark: SparkSession, job: Job, events: DataFrame) -> dict[str, Co
     if problems:
         raise JobInvalid(f"job {job.name}", problems)
     return found
+
+
+def _not_as_they_are(frame: DataFrame, events: DataFrame, names: Sequence[str]) -> Iterator[str]:
+    """What is wrong with columns that a target with changes must have as the events have them."""
+    for name in names:
+        if name not in frame.columns:
+            yield (
+                f"the projection has no column {name}, by which changes find their row and know its order; it has "
+                f"{', '.join(frame.columns)}"
+            )
+        elif frame.schema[name].dataType != events.schema[name].dataType:
+            yield (
+                f"the projection makes {frame.schema[name].dataType.simpleString()} of the column {name}, which is "
+                f"{events.schema[name].dataType.simpleString()} in the events; changes need it as it is"
+            )
 
 
 def evaluated(events: DataFrame, sql: str) -> pa.Table:

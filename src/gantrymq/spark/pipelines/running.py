@@ -217,7 +217,10 @@ def process_range(
 def backfill_name(job: Job, from_ms: int, to_ms: int, slice_ms: int) -> str:
     """Under this name targets know the slices that are complete: those of the same range by a job with the same events.
     A job that was corrected processes its range anew."""
-    meaning = msgspec.json.encode((job.name, job.source, job.body, job.events), order="deterministic")
+    parts = (job.name, job.source, job.body, job.events)
+    meaning = msgspec.json.encode(
+        parts if job.changes is None else (*parts, job.changes), order="deterministic"
+    )  # fmt: skip
     return f"backfill-{from_ms}-{to_ms}-{slice_ms}-{sha256(meaning).hexdigest()[:12]}"
 
 

@@ -48,7 +48,7 @@ class DeltaWriter:
         self._delta.DeltaTable.create(self._path, schema=schema, mode="ignore")
 
     def has(self, query: str, batch: int) -> bool:
-        version = self._table().transaction_version(query)
+        version = self.table().transaction_version(query)
         return version is not None and version >= batch
 
     def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
@@ -58,7 +58,7 @@ class DeltaWriter:
     def stage(self, query: str, batch: int) -> DeltaStage:
         import pyarrow as pa
 
-        schema = pa.schema(self._table().schema().to_arrow())
+        schema = pa.schema(self.table().schema().to_arrow())
         return DeltaStage(self._path, schema, f"gantry-{query}-{batch:010d}")
 
     def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
@@ -67,9 +67,9 @@ class DeltaWriter:
     def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
         if not staged or self.has(query, batch):
             return 0
-        table, files = self._table(), [File.decoded(one.content) for one in staged]
+        table, files = self.table(), [File.decoded(one.content) for one in staged]
         _check_there(table, files)
-        commit = self._delta.CommitProperties(app_transactions=[self._delta.Transaction(query, batch)])
+        commit = self.commit_of(query, batch)
         if delta_log.is_plain(table):
             table.create_write_transaction(
                 [_added(one) for one in files], "append", table.schema(), commit_properties=commit
@@ -80,11 +80,15 @@ class DeltaWriter:
             remove(table, files)
         self._batches += 1
         if self._batches % COMPACT_AFTER == 0:
-            self._delta.DeltaTable(self._path).optimize.compact()
+            self.compact()
         return sum(one.rows for one in files)
 
+    def commit_of(self, query: str, batch: int) -> Any:
+        """What a commit says of itself."""
+        return self._delta.CommitProperties(app_transactions=[self._delta.Transaction(query, batch)])
+
     def others(self, query: str) -> Mapping[str, int]:
-        table = self._table()
+        table = self.table()
         found = delta_log.applications(table)
         if query not in found and not found and table.file_uris():
             return {NOBODY: table.version()}
@@ -93,21 +97,25 @@ class DeltaWriter:
     def known(self, query: str, keys: pa.Table) -> pa.Table | None:
         # Files that were merged have rows of several queries. A query that has written here knows its own by its state,
         # so finding those again does no harm while it must look.
-        dataset = self._table().to_pyarrow_dataset()
+        dataset = self.table().to_pyarrow_dataset()
         found = dataset.to_table(columns=keys.column_names, filter=filter_of(keys, dataset.schema))
         return distinct(found, keys.column_names) if len(found) else None
 
     def rows(self) -> int:
-        return int(self._table().to_pyarrow_dataset().count_rows())
+        return int(self.table().to_pyarrow_dataset().count_rows())
 
     def finish(self) -> None:
         if self._batches:
-            self._table().optimize.compact()
+            self.compact()
+
+    def compact(self) -> None:
+        """Merge small files."""
+        self.table().optimize.compact()
 
     def close(self) -> None:
         """Delta lets several programs write."""
 
-    def _table(self) -> Any:
+    def table(self) -> Any:
         return self._delta.DeltaTable(self._path)
 
 

@@ -34,20 +34,20 @@ class IcebergWriter:
         """Merging of files, which adds no rows."""
         self._name = target.table
         # A connection of an SQL catalog that was lost is opened again, unless the job says otherwise.
-        self._catalog: Any = load_catalog("gantry", **{"pool_pre_ping": "true", **target.catalog})
+        self.catalog: Any = load_catalog("gantry", **{"pool_pre_ping": "true", **target.catalog})
 
     def exists(self) -> bool:
-        return bool(self._catalog.table_exists(self._name))
+        return bool(self.catalog.table_exists(self._name))
 
     def make(self, schema: pa.Schema) -> None:
         """Make the table, unless it is there."""
         if not self.exists():
-            self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
-            self._catalog.create_table_if_not_exists(self._name, schema)
+            self.catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
+            self.catalog.create_table_if_not_exists(self._name, schema)
 
     def has(self, query: str, batch: int) -> bool:
         # A query commits its batches in order. The newest of its snapshots decides.
-        for snapshot in reversed(self._table().metadata.snapshots):
+        for snapshot in reversed(self.table().metadata.snapshots):
             facts = snapshot.summary.additional_properties if snapshot.summary else {}
             if facts.get(QUERY) == query:
                 return int(facts[BATCH]) >= batch
@@ -70,12 +70,12 @@ class IcebergWriter:
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
         if not len(rows) or self.has(query, batch):
             return 0
-        self._table().append(rows, snapshot_properties={QUERY: query, BATCH: str(batch)})
+        self.table().append(rows, snapshot_properties={QUERY: query, BATCH: str(batch)})
         return len(rows)
 
     def others(self, query: str) -> Mapping[str, int]:
         found: dict[str, int] = {}
-        for number, snapshot in enumerate(self._table().metadata.snapshots):
+        for number, snapshot in enumerate(self.table().metadata.snapshots):
             summary = snapshot.summary
             if summary is not None and summary.operation is not self._replace:
                 facts = summary.additional_properties
@@ -90,14 +90,14 @@ class IcebergWriter:
         import pyarrow as pa
 
         names = tuple(keys.column_names)
-        reader = self._table().scan(row_filter=_between_ends(keys), selected_fields=names).to_arrow_batch_reader()
+        reader = self.table().scan(row_filter=between_ends(keys), selected_fields=names).to_arrow_batch_reader()
         wanted = filter_of(keys, reader.schema)
         batches = [batch if wanted is None else batch.filter(wanted) for batch in reader]
         found = pa.Table.from_batches(batches, reader.schema)
         return distinct(found, names) if len(found) else None
 
     def rows(self) -> int:
-        return int(self._table().scan().count())
+        return int(self.table().scan().count())
 
     def finish(self) -> None:
         """Iceberg's small files are merged by its own maintenance."""
@@ -105,11 +105,11 @@ class IcebergWriter:
     def close(self) -> None:
         """Iceberg lets several programs write."""
 
-    def _table(self) -> Any:
-        return self._catalog.load_table(self._name)
+    def table(self) -> Any:
+        return self.catalog.load_table(self._name)
 
 
-def _between_ends(keys: pa.Table) -> Any:
+def between_ends(keys: pa.Table) -> Any:
     """A filter by the ends of each column that Iceberg's statistics can compare: texts and whole numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc

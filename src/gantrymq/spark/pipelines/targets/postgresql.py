@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.job import PostgresqlTarget
@@ -29,10 +30,39 @@ _REMEMBER = (
 )
 
 
+class Write(Protocol):
+    """How the rows of a batch come into a table."""
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """Statements for the tables that it needs beside it."""
+
+    def written(self, rows: pa.Table) -> pa.Table:
+        """The first rows of these, all of whose values come into the table."""
+
+    def insertion(self, connection: Any, table: Any, rows: pa.Table) -> Insertion:
+        """The statements. ``table``: its name as an SQL identifier. Inside the transaction of the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upserts:
+    """Each row is inserted, or updates the one with its key."""
+
+    key: Sequence[str]
+    tables: Sequence[str] = ()
+
+    def written(self, rows: pa.Table) -> pa.Table:
+        return rows
+
+    def insertion(self, connection: Any, table: Any, rows: pa.Table) -> Insertion:
+        return Insertion.of(connection, table, rows, self.key)
+
+
 class PostgresqlWriter:
     """Writes a batch in one database transaction, together with its number in the table ``gantry_batches``."""
 
-    def __init__(self, target: PostgresqlTarget, name: str, databases: Databases) -> None:
+    def __init__(self, target: PostgresqlTarget, name: str, databases: Databases, write: Write) -> None:
+        """``write``: how the rows of a batch come into the table."""
         try:
             import psycopg
             from psycopg import sql
@@ -46,11 +76,12 @@ class PostgresqlWriter:
         """A target that writes to another table is another one, also in a job that has a copy of the checkpoint."""
         self._table = sql.Identifier(*target.table.split("."))
         self._connected = databases.at(target.dsn, name)
+        self._write = write
         self._staged: pa.Table | None = None
         self._inserted: pa.Table | None = None
         """The rows that were put into the transaction last."""
         try:
-            created([_CREATE], self._alone)
+            created([_CREATE, *write.tables], self._alone)
             with self._connected() as connection:
                 # Raises the server's error when the table does not exist or must not be read.
                 connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(self._table))
@@ -88,12 +119,12 @@ class PostgresqlWriter:
         self._connected.undo(self._name)
         if not len(rows) or self.has(query, batch):
             return {}
-        found = unfit(rows, self._columns)
+        found = unfit(self._write.written(rows), self._columns)
         if found:
             return found
         self._connected.begin(self._name)
         with self._connected() as connection:
-            found = Insertion.of(connection, self._table, rows, self._target.key).all_but_refused()
+            found = self._write.insertion(connection, self._table, rows).all_but_refused()
             if not found:
                 connection.execute(_REMEMBER, (query, self._target_id, batch))
                 self._inserted = rows

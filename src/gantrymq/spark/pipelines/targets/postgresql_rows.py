@@ -21,7 +21,8 @@ class Insertion:
     rows: pa.Table
     temporary_table: Any
     copy: Any
-    upsert: Any
+    statements: Sequence[Any]
+    """They bring the rows from the temporary table ``gantry_new`` to the table of the target."""
 
     @classmethod
     def of(cls, connection: Any, table: Any, rows: pa.Table, keys: Sequence[str]) -> Insertion:
@@ -43,7 +44,7 @@ class Insertion:
             "INSERT INTO {table} ({columns}) SELECT DISTINCT ON ({key}) {columns} FROM gantry_new"
             " ORDER BY {key}, gantry_order DESC ON CONFLICT ({key}) {action}"
         ).format(table=table, columns=columns, key=key, action=action)
-        return cls(connection, rows, temporary_table, copy, upsert)
+        return cls(connection, rows, temporary_table, copy, (upsert,))
 
     def all_but_refused(self) -> dict[int, str]:
         """Insert the rows, but those that the server refuses, which are returned with its reasons. Inside a
@@ -78,7 +79,8 @@ class Insertion:
             with cursor.copy(self.copy) as copy:
                 for at, row in enumerate(tuples(self.rows.slice(begin, end - begin))):
                     copy.write_row((*row, at))
-            cursor.execute(self.upsert)
+            for statement in self.statements:
+                cursor.execute(statement)
 
 
 def _is_of_rows(error: Any) -> bool:

@@ -87,10 +87,17 @@ class InDescriptions:
 
         for batch in rows:
             if batch.num_rows:
-                sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, batch.schema) as stream:
-                    stream.write_batch(batch)
-                yield Staged(batch.num_rows, sink.getvalue().to_pybytes())
+                yield described(pa.Table.from_batches([batch]))
+
+
+def described(rows: pa.Table) -> Staged:
+    """Rows in a description."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    return Staged(rows.num_rows, sink.getvalue().to_pybytes())
 
 
 def rows_in(staged: Sequence[Staged]) -> pa.Table | None:

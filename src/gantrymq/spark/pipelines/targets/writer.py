@@ -76,9 +76,9 @@ def is_there(name: str, target: TableTarget, disk: Disk) -> bool:
         from gantrymq.spark.pipelines.targets.iceberg import IcebergWriter
 
         return IcebergWriter(target).exists()
-    from gantrymq.spark.pipelines.targets.postgresql import PostgresqlWriter
+    from gantrymq.spark.pipelines.targets.postgresql import PostgresqlWriter, Upserts
 
-    writer = PostgresqlWriter(target, name, Databases())
+    writer = PostgresqlWriter(target, name, Databases(), Upserts(target.key))
     try:
         return writer.exists()
     finally:
@@ -117,9 +117,9 @@ def open_writer(
         iceberg.make(columns.arrow)
         return iceberg
     if isinstance(target, PostgresqlTarget):
-        from gantrymq.spark.pipelines.targets.postgresql import PostgresqlWriter
+        from gantrymq.spark.pipelines.targets.postgresql import PostgresqlWriter, Upserts
 
-        rows = PostgresqlWriter(target, name, databases)
+        rows = PostgresqlWriter(target, name, databases, Upserts(target.key))
         rows.make()
         return rows
     assert_topic: TopicTarget = target

@@ -1,0 +1,1 @@
+"""Histories of changes by chance, through a job with every target that applies changes."""
