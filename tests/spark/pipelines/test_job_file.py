@@ -217,6 +217,13 @@ def test_a_job_with_changes(tmp_path: Path) -> None:
     assert (job.changes.upsert, job.changes.delete) == (("insert", "update"), ("delete",))
 
 
+def test_the_job_of_the_documentation(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "pipelines.md").read_text()
+    text = page[page.index("## Change data") :].split("```")[1].removeprefix("toml")
+    job = read_job(written(tmp_path, text), environment={})
+    assert job.changes is not None and job.changes.key == ("id",)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [

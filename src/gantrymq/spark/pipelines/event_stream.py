@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.option_table import BY_NAME, DECLARED, Query
-from gantrymq.spark.pipelines.changes.operations import IS_DELETE, is_delete, refused_operation, refused_types
+from gantrymq.spark.pipelines.change_operations import IS_DELETE, is_delete, refused_operation, refused_types
 from gantrymq.spark.pipelines.conditions import holds, not_held
 from gantrymq.spark.pipelines.event_columns import with_columns
 from gantrymq.spark.pipelines.formats.decoding import EVENT, decoder_of

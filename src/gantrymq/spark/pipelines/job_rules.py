@@ -14,7 +14,7 @@ import msgspec
 from gantrymq.errors import ConfigError
 from gantrymq.spark.options import parse_options
 from gantrymq.spark.pipelines.addresses import scheme_of, wrong_places
-from gantrymq.spark.pipelines.changes.rules import problems_of_changes
+from gantrymq.spark.pipelines.change_rules import problems_of_changes
 from gantrymq.spark.pipelines.job import (
     Allowed,
     Body,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gantrymq.spark.pipelines.changes.operations import IS_DELETE
+from gantrymq.spark.pipelines.change_operations import IS_DELETE
 from gantrymq.spark.pipelines.event_stream import PREFIX, REASON, place
 from gantrymq.spark.pipelines.job import MESSAGE_COLUMNS, Changes
 

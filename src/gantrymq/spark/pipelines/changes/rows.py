@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.errors import ConfigError
+from gantrymq.spark.pipelines.change_operations import IS_DELETE
 from gantrymq.spark.pipelines.changes.newest import PLACE
-from gantrymq.spark.pipelines.changes.operations import IS_DELETE
 from gantrymq.spark.pipelines.job import Changes
 
 if TYPE_CHECKING:

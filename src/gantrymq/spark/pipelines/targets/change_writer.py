@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gantrymq.errors import ConfigError
+from gantrymq.spark.pipelines.change_rules import ONLY_ADDED
 from gantrymq.spark.pipelines.changes.applying import Applying
-from gantrymq.spark.pipelines.changes.rules import ONLY_ADDED
 from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, ParquetTarget, TableTarget
 from gantrymq.spark.pipelines.projections import Columns
 from gantrymq.spark.pipelines.targets.postgresql_connection import Databases
