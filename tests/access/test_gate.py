@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.access.directory import ChangeRefused, Content, Directory
-from gantrymq.access.gate import Gate
 from gantrymq.access.guard import NAME_KEPT, Denied, Guard
-from gantrymq.access.needs import NoPlaces, deciding_fields
-from gantrymq.access.requests import BROKER_ROWS
+from gantrymq.access.places import NoPlaces
+from gantrymq.access.remoting.gate import Gate
+from gantrymq.access.remoting.requests import BROKER_ROWS
 from gantrymq.access.values import Action, Decision, Policy, Resource, User, UserKind
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.protocol.codes import RequestCode as Code
@@ -100,7 +100,7 @@ def test_a_gate_answers_as_a_guard_that_remembers_nothing(steps: list[tuple[Any,
         fields = {"b": resource, "topic": resource, "consumerGroup": "orders", "offset": "7"}
         command = request(code, name, **fields)
         fresh = Guard(known, "DefaultCluster", authorize=True)
-        expected = answer(partial(fresh.admit, command, BROKER_ROWS[code], NoPlaces(), address))
+        expected = answer(partial(Gate(fresh, BROKER_ROWS[code], NoPlaces(), remembers=False).admit, command, address))
         for _ in range(2):
             assert answer(partial(gates[code].admit, command, address)) == expected
 
@@ -133,9 +133,9 @@ def test_a_change_counts_for_the_next_request() -> None:
 
 def test_what_the_body_or_the_store_says_is_never_remembered() -> None:
     for code in (Code.HEART_BEAT, Code.END_TRANSACTION, Code.VIEW_MESSAGE_BY_ID, Code.CONSUMER_SEND_MSG_BACK):
-        assert deciding_fields(BROKER_ROWS[code]) is None
-    assert deciding_fields(BROKER_ROWS[Code.PULL_MESSAGE]) == ("topic", "consumerGroup")
-    assert deciding_fields(BROKER_ROWS[Code.GET_BROKER_CONFIG]) == ()
+        assert BROKER_ROWS[code].fields is None
+    assert BROKER_ROWS[Code.PULL_MESSAGE].fields == ("topic", "consumerGroup")
+    assert BROKER_ROWS[Code.GET_BROKER_CONFIG].fields == ()
 
 
 def test_long_names_and_many_names_fill_no_memory() -> None:

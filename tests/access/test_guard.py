@@ -19,8 +19,11 @@ from gantrymq.access.guard import (
     Unknown,
     basic_credentials,
 )
-from gantrymq.access.needs import NoPlaces
-from gantrymq.access.requests import BROKER_ROWS, NAME_SERVER_ROWS
+from gantrymq.access.operations import Operation
+from gantrymq.access.places import NoPlaces
+from gantrymq.access.remoting.gate import Gate
+from gantrymq.access.remoting.naming import Is, Row
+from gantrymq.access.remoting.requests import BROKER_ROWS, NAME_SERVER_ROWS
 from gantrymq.access.values import Action, Decision, Grants, Policy, Resource, User, UserKind
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.protocol.codes import RequestCode
@@ -39,12 +42,17 @@ OFF = User("off", "off-secret", UserKind.NORMAL, False)
 MAY_SEND = Policy(Resource.parse("Topic:orders"), frozenset({Action.PUB}), Decision.ALLOW)
 HERE = "10.0.0.1:5000"
 SEND = BROKER_ROWS[RequestCode.SEND_MESSAGE_V2]
+NOTHING = Is(Operation("what everybody may"))
 
 
 def guard(**options: object) -> Guard:
     users = {user.name: user for user in (APP, ADMIN, OFF)}
     content = Content(users, {"app": Grants((MAY_SEND,))})
     return Guard(Directory(content, lambda changed: None), "DefaultCluster", **{"authorize": True, **options})  # type: ignore[arg-type]
+
+
+def admit(guarding: Guard, command: Command, row: Row | None, address: str, known: User | None = None) -> User | None:
+    return Gate(guarding, row, NoPlaces(), remembers=False).admit(command, address, known)
 
 
 def read(frame: bytes) -> Command:
@@ -62,7 +70,7 @@ def signed(
 
 @pytest.mark.parametrize("kind", list(SerializeType))
 def test_the_user_who_signed_is_known(kind: SerializeType) -> None:
-    assert guard().admit(read(signed(kind=kind)), SEND, NoPlaces(), HERE) == APP
+    assert admit(guard(), read(signed(kind=kind)), SEND, HERE) == APP
 
 
 @pytest.mark.parametrize(
@@ -80,7 +88,7 @@ def test_the_user_who_signed_is_known(kind: SerializeType) -> None:
 def test_nobody_else_is(frame: bytes, reason: str) -> None:
     guarding = guard()
     with pytest.raises(Unknown, match=reason):
-        guarding.admit(read(frame), SEND, NoPlaces(), HERE)
+        admit(guarding, read(frame), SEND, HERE)
     assert guarding.refusals.unauthenticated == 1 and guarding.refusals.forbidden == 0
 
 
@@ -93,7 +101,7 @@ def test_a_signed_request_that_was_changed_is_not_served(data: st.DataObject, ki
     frame[at] ^= data.draw(st.integers(1, 255))
     try:
         command = read(bytes(frame))
-        user = guard().admit(command, SEND, NoPlaces(), HERE)
+        user = admit(guard(), command, SEND, HERE)
     except (Denied, RemoteProtocolError, ValueError):
         return
     assert user == APP
@@ -117,7 +125,7 @@ def test_a_guessed_signature_lets_nobody_in(name: str, guess: str, fields: dict[
     if name in ("app", "admin") and guess == signature_of(fields, body, f"{name}-secret"):
         return
     with pytest.raises(Unknown):
-        guard().admit(command, SEND, NoPlaces(), HERE)
+        admit(guard(), command, SEND, HERE)
 
 
 CODES = st.sampled_from(sorted({*BROKER_ROWS, *NAME_SERVER_ROWS}))
@@ -141,7 +149,7 @@ def test_a_user_without_policies_gets_no_answer_that_tells_anything(
     row = {**NAME_SERVER_ROWS, **BROKER_ROWS}[code]
     needed: list[str] = []
     try:
-        guarding.admit(command, row, NoPlaces(), HERE)
+        admit(guarding, command, row, HERE)
     except (Denied, RemoteProtocolError) as refused:
         needed.append(str(refused))
     quiet = {
@@ -155,23 +163,23 @@ def test_a_user_without_policies_gets_no_answer_that_tells_anything(
     fields[ACCESS_KEY] = "admin"
     fields[SIGNATURE] = signature_of(fields, body, "admin-secret")
     guarding.directory.replace(Content({"admin": ADMIN}, {}))
-    assert guarding.admit(Command(code=code, ext=fields, body=body), row, NoPlaces(), HERE) == ADMIN
+    assert admit(guarding, Command(code=code, ext=fields, body=body), row, HERE) == ADMIN
 
 
 def test_a_request_without_a_row_is_for_super_users() -> None:
     with pytest.raises(Denied, match="super user"):
-        guard().admit(read(signed()), None, NoPlaces(), HERE)
-    assert guard().admit(read(signed("admin", "admin-secret")), None, NoPlaces(), HERE) == ADMIN
+        admit(guard(), read(signed()), None, HERE)
+    assert admit(guard(), read(signed("admin", "admin-secret")), None, HERE) == ADMIN
 
 
 def test_judgements_are_remembered_until_something_changes() -> None:
     guarding = guard()
     for _ in range(2):
-        assert guarding.admit(read(signed()), SEND, NoPlaces(), HERE) == APP
+        assert admit(guarding, read(signed()), SEND, HERE) == APP
     guarding.directory.revoke("app")
     for count in (1, 2):
         with pytest.raises(Denied, match="no policy"):
-            guarding.admit(read(signed()), SEND, NoPlaces(), HERE)
+            admit(guarding, read(signed()), SEND, HERE)
         assert guarding.refusals.forbidden == count
 
 
@@ -180,7 +188,7 @@ def test_old_clients_do_not_sign_that_they_ask_for_a_unique_key() -> None:
     fields[SIGNATURE] = signature_of(fields, b"", "app-secret")
     fields["_UNIQUE_KEY_QUERY"] = "true"
     command = Command(code=RequestCode.UNREGISTER_CLIENT, ext=fields)
-    assert guard().admit(command, (), NoPlaces(), HERE) == APP
+    assert admit(guard(), command, NOTHING, HERE) == APP
 
 
 def test_the_lists_of_requests() -> None:
@@ -188,20 +196,20 @@ def test_the_lists_of_requests() -> None:
     row = BROKER_ROWS[RequestCode.UNREGISTER_CLIENT]
     code = frozenset({int(RequestCode.UNREGISTER_CLIENT)})
     with pytest.raises(Unknown, match="not signed"):
-        guard(unsigned=code).admit(read(frame), row, NoPlaces(), HERE)
-    assert guard(unsigned=code, unjudged=code).admit(read(frame), row, NoPlaces(), HERE) is None
-    assert guard(unsigned=code, authorize=False).admit(read(frame), row, NoPlaces(), HERE) is None
+        admit(guard(unsigned=code), read(frame), row, HERE)
+    assert admit(guard(unsigned=code, unjudged=code), read(frame), row, HERE) is None
+    assert admit(guard(unsigned=code, authorize=False), read(frame), row, HERE) is None
 
 
 def test_addresses_of_4x() -> None:
     guarding = guard()
     guarding.open_to = (lambda source: source == "10.0.0.1",)
-    assert guarding.admit(read(encode_request(10, 1)), None, NoPlaces(), HERE) is None
+    assert admit(guarding, read(encode_request(10, 1)), None, HERE) is None
     guarding.open_to = ()
     guarding.trusted = {"app": lambda source: source == "10.0.0.1"}
-    assert guarding.admit(read(signed(secret="guess")), SEND, NoPlaces(), HERE) == APP
+    assert admit(guarding, read(signed(secret="guess")), SEND, HERE) == APP
     with pytest.raises(Unknown):
-        guarding.admit(read(signed(secret="guess")), SEND, NoPlaces(), "10.0.0.2:1")
+        admit(guarding, read(signed(secret="guess")), SEND, "10.0.0.2:1")
 
 
 def test_passwords() -> None:
@@ -221,18 +229,18 @@ def test_who_guesses_must_wait_and_hinders_nobody_elsewhere() -> None:
     wrong = read(signed(secret="guess"))
     for _ in range(GUESSES):
         with pytest.raises(Unknown, match="signature of app is wrong"):
-            guarding.admit(wrong, SEND, NoPlaces(), HERE)
+            admit(guarding, wrong, SEND, HERE)
     right = read(signed())
     with pytest.raises(TooManyGuesses, match="try again in 60 s"):
-        guarding.admit(right, SEND, NoPlaces(), HERE)  # the attacker must not learn which guess was right
+        admit(guarding, right, SEND, HERE)  # the attacker must not learn which guess was right
     with pytest.raises(TooManyGuesses):
         guarding.user_with_password("app", "app-secret", "10.0.0.1")  # the same limit at the other door
-    assert guarding.admit(right, SEND, NoPlaces(), "10.0.0.2:1") == APP, "another address is not hindered"
-    assert guarding.admit(right, SEND, NoPlaces(), HERE, APP) == APP, "nor a connection on which the user was before"
+    assert admit(guarding, right, SEND, "10.0.0.2:1") == APP, "another address is not hindered"
+    assert admit(guarding, right, SEND, HERE, APP) == APP, "nor a connection on which the user was before"
     assert guarding.user_with_password("admin", "admin-secret", "10.0.0.1") == ADMIN, "nor another user from there"
     assert guarding.refusals.guessed == 2 and guarding.refusals.unauthenticated == GUESSES
     asyncio.run(clock.advance(GUESSES_WITHIN_S))
-    assert guarding.admit(right, SEND, NoPlaces(), HERE) == APP
+    assert admit(guarding, right, SEND, HERE) == APP
 
 
 def test_many_names_from_one_address_and_one_network() -> None:

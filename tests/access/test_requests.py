@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.access.needs import Asked, Computed, Named, NoPlaces, OnCluster, Row, Sending, Unclear
-from gantrymq.access.pages import replaced
-from gantrymq.access.requests import ACCESS_ROWS, BROKER_ROWS, NAME_SERVER_ROWS
+from gantrymq.access import operations
+from gantrymq.access.operations import Operation
+from gantrymq.access.places import NoPlaces
+from gantrymq.access.remoting.naming import Asked, Either, Field, Is, Row, Unclear
+from gantrymq.access.remoting.pages import replaced
+from gantrymq.access.remoting.requests import ACCESS_ROWS, BROKER_ROWS, NAME_SERVER_ROWS
 from gantrymq.access.values import Action, Kind, Need
 from gantrymq.message.system_topics import AUTO_CREATE
 from gantrymq.nameserver.config import NameServerConfig
@@ -42,23 +45,36 @@ def test_every_request_of_the_name_server_has_a_row() -> None:
 
 def test_the_page_is_made_from_the_table() -> None:
     page = PAGE.read_text()
-    assert replaced(page) == page, "python -m gantrymq.access.pages docs/permissions.md"
+    assert replaced(page) == page, "python -m gantrymq.access.remoting.pages docs/permissions.md"
 
 
 @pytest.mark.parametrize("rows", [BROKER_ROWS, NAME_SERVER_ROWS])
 def test_every_row_needs_something_that_its_header_has(rows: dict[int, Row]) -> None:
     for code, row in rows.items():
-        assert row, code
-        for ask in row:
-            assert isinstance(ask, (Computed, Named, OnCluster, Sending)) and ask.text
-            if isinstance(ask, (Named, Sending)):
-                assert ask.field in REQUEST_HEADERS[Code(code)].__struct_encode_fields__, (code, ask.field)
+        for part in (row.usually, row.otherwise) if isinstance(row, Either) else (row,):
+            assert isinstance(part, Is)
+            operation = part.operation
+            assert operation.on_cluster or operation.rights, code
+            for right in operation.rights:
+                assert part.sources(right.role), (code, right)
+                for source in part.sources(right.role):
+                    assert source.text
+                    if isinstance(source, Field):
+                        assert source.name in REQUEST_HEADERS[Code(code)].__struct_encode_fields__, (code, source)
+
+
+def test_every_operation_is_reached_by_a_request() -> None:
+    known = {value for value in vars(operations).values() if isinstance(value, Operation)}
+    rows = [*BROKER_ROWS.values(), *NAME_SERVER_ROWS.values()]
+    parts = [part for row in rows for part in ((row.usually, row.otherwise) if isinstance(row, Either) else (row,))]
+    assert {part.operation for part in parts if isinstance(part, Is)} == known
+    assert len({operation.name for operation in known}) == len(known)
 
 
 def needs(code: int, **fields: str) -> list[str]:
     row = (BROKER_ROWS if code in BROKER_ROWS else NAME_SERVER_ROWS)[code]
     asked = Asked(Command(code=code), fields, NoPlaces(), "DefaultCluster")
-    return [need.text for ask in row for need in ask.needs(asked)]
+    return sorted(need.text for need in row.needs(asked))
 
 
 def test_a_retry_topic_belongs_to_its_group() -> None:

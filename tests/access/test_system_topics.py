@@ -19,7 +19,7 @@ from typing import Final
 
 import pytest
 
-from gantrymq.access.requests import BROKER_ROWS
+from gantrymq.access.remoting.requests import BROKER_ROWS
 from gantrymq.demo.ports import free_port
 from gantrymq.message import properties, system_topics
 from gantrymq.message.system_topics import TOOLS_CONSUMER, TRANSACTION_TOPICS, Holds, holds

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gantrymq.access.requests import BROKER_ROWS
+from gantrymq.access.remoting.requests import BROKER_ROWS
 from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.access import AclBody, EntryBody, PolicyBody, UserBody

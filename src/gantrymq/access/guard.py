@@ -10,7 +10,7 @@ import base64
 import binascii
 import hmac
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import ceil
 from typing import Final
 
@@ -18,13 +18,10 @@ from gantrymq.access.addresses import Matcher
 from gantrymq.access.counts import Refusals
 from gantrymq.access.directory import Directory
 from gantrymq.access.judge import judge
-from gantrymq.access.needs import Asked, Places, Row, Unclear
+from gantrymq.access.operations import Names, Operation
 from gantrymq.access.values import Need, User
-from gantrymq.errors import GantryError, RequestRejected
-from gantrymq.protocol.codes import ResponseCode
-from gantrymq.protocol.command import Command
-from gantrymq.protocol.signature import ACCESS_KEY, SecretKey
-from gantrymq.runtime.addresses import host_of
+from gantrymq.errors import GantryError
+from gantrymq.protocol.signature import SecretKey
 from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.limits.attempts import Attempts
 from gantrymq.runtime.limits.connections import client_of
@@ -35,8 +32,6 @@ JUDGEMENTS_KEPT: Final = 10_000
 """Judgements that are remembered until users or policies change."""
 NAME_KEPT: Final = 300
 """Characters of the longest name for which one is remembered; no topic and no group has a longer one."""
-UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
-"""The field that old clients add to a question for a message after they have signed it. Source: MixAll."""
 _NOBODY: Final = User("", "")
 """Whose secret a password is compared with when there is no such user, so that both take the same time."""
 _NOBODYS_KEY: Final = SecretKey("")
@@ -93,51 +88,21 @@ class Guard:
         self.open_to: tuple[Matcher, ...] = ()
         self.trusted: Mapping[str, Matcher] = {}
         self.authorizes: Final = authorize
-        self._unsigned = unsigned
-        self._unjudged = unjudged
+        self.unsigned: Final = unsigned
+        self.unjudged: Final = unjudged
         self._judged: dict[tuple[str, str, Need], Denied | None] = {}
         self._keys: dict[str, SecretKey] = {}
         self._guesses = Attempts(clock or SystemClock(), GUESSES, GUESSES_OF_ADDRESS, GUESSES_WITHIN_S)
         directory.changed.extend((self._judged.clear, self._keys.clear, self._guesses.clear))
 
-    def admit(
-        self, command: Command, row: Row | None, places: Places, address: str, known: User | None = None
-    ) -> User | None:  # fmt: skip
-        """The user who sent a request and may have it; None: this request needs no user. ``row``: what it needs; None:
-        nobody said, so it needs a super user. ``known``: who sent the request before it over the same connection.
-        Raises Denied.
-        """
-        source = host_of(address)
-        if self.is_open_to(source):
-            return None
-        fields = command.ext_fields()
-        user = self.sender(command, fields, source, known)
-        self.judge(user, command, fields, row, places, source)
-        return user
-
     def is_open_to(self, source: str) -> bool:
         """Whether everything is served to this IP address."""
         return bool(self.open_to) and any(matches(source) for matches in self.open_to)
 
-    def judge(
-        self, user: User | None, command: Command, fields: Mapping[str, str], row: Row | None, places: Places,
-        source: str,
-    ) -> None:  # fmt: skip
-        """Raises Denied unless ``user`` may have the request."""
-        if self.authorizes and command.code not in self._unjudged:
-            if row is None:
-                self._demand_super(user, f"request code {command.code}")
-            else:
-                self._demand_row(user, row, Asked(command, fields, places, self.cluster), source)
-
-    def _demand_row(self, user: User | None, row: Row, asked: Asked, source: str) -> None:
-        try:
-            for ask in row:
-                self.demand(user, ask.needs(asked), source)
-        except Unclear as unclear:
-            if user is None or not user.is_super:  # the operation tells a super user what is wrong
-                self.refusals.forbidden += 1
-                raise Denied(str(unclear)) from None
+    def demand_operation(self, user: User | None, operation: Operation, names: Names, source: str) -> None:
+        """Raises Denied unless ``user`` may have the operation on all that is named."""
+        if self.authorizes:
+            self.demand(user, operation.needs(names, self.cluster), source)
 
     def demand(self, user: User | None, needs: Iterable[Need], source: str) -> None:
         """Raises Denied unless ``user`` may do everything that is needed, from the IP address ``source``."""
@@ -205,19 +170,18 @@ class Guard:
         why = f"the policy for {policy.resource.text} denies it" if policy is not None else "no policy allows it"
         return Denied(f"the user {user.name} needs {need.text} (from {source}): {why}")
 
-    def _demand_super(self, user: User | None, what: str) -> None:
+    def demand_super(self, user: User | None, why: str) -> None:
+        """Raises Denied unless it is a super user. ``why``: what is said to others."""
         if user is None or not user.is_super:
             self.refusals.forbidden += 1
-            raise Denied(f"{what} needs a super user")
+            raise Denied(why)
 
     def sender(
-        self, command: Command, fields: Mapping[str, str], source: str, known: User | None = None
-    ) -> User | None:  # fmt: skip
-        """Who signed a request; None: it needs no signature. ``known``: who signed the one before on this connection,
-        who is not hindered by what others try from the same address. Raises Unknown."""
-        if command.code in self._unsigned:
-            return None
-        name = fields.get(ACCESS_KEY)
+        self, name: str | None, signed_by: Callable[[SecretKey], bool], source: str, known: User | None = None
+    ) -> User:
+        """The user who signed a request. ``name``: who says to have done that; ``signed_by``: whether it was signed
+        with a key. ``known``: who signed the one before on this connection, who is not hindered by what others try
+        from the same address. Raises Unknown."""
         if not name:
             raise self._unknown("the request is not signed; set the access key and the secret key of a user")
         user = self.directory.user(name)
@@ -226,7 +190,7 @@ class Guard:
             return user
         if known is None or known.name != name:
             self._check_guesses(name, source)
-        signed = _is_signed(fields, command.body, _NOBODYS_KEY if user is None else self._key_of(user))
+        signed = signed_by(_NOBODYS_KEY if user is None else self._key_of(user))
         if user is None:
             self._guessed(name, source)
             raise self._unknown(f"there is no user {name[:128]!r}")
@@ -255,14 +219,6 @@ def _client(source: str) -> str:
     return client_of(f"[{source}]:0" if ":" in source else f"{source}:0")
 
 
-def _is_signed(fields: Mapping[str, str], body: bytes, key: SecretKey) -> bool:
-    if key.signs(fields, body):
-        return True
-    if UNIQUE_KEY_QUERY not in fields:
-        return False
-    return key.signs({name: value for name, value in fields.items() if name != UNIQUE_KEY_QUERY}, body)
-
-
 def basic_credentials(header: str) -> tuple[str, str] | None:
     """Name and password of an ``Authorization: Basic`` header; None when it is none."""
     scheme, _, text = header.partition(" ")
@@ -273,8 +229,3 @@ def basic_credentials(header: str) -> tuple[str, str] | None:
     except (binascii.Error, ValueError):
         return None
     return (name, password) if colon else None
-
-
-def rejected(denied: Denied) -> RequestRejected:
-    """The refusal of a request in the words of the remoting protocol; Apache's servers answer with the same code."""
-    return RequestRejected(ResponseCode.NO_PERMISSION, str(denied))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gantrymq.access.enforcement import guarded
-from gantrymq.access.handler import AccessHandler
-from gantrymq.access.needs import NoPlaces
 from gantrymq.access.opening import Access, open_access
-from gantrymq.access.requests import NAME_SERVER_ROWS
+from gantrymq.access.places import NoPlaces
+from gantrymq.access.remoting.enforcement import guarded
+from gantrymq.access.remoting.handler import AccessHandler
+from gantrymq.access.remoting.requests import NAME_SERVER_ROWS
 from gantrymq.errors import ConfigError
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.remoting.server import Handler

@@ -8,7 +8,8 @@ from math import ceil
 from typing import Final
 
 from gantrymq.access.guard import Denied, Guard, TooManyGuesses, Unknown, basic_credentials
-from gantrymq.access.values import Action, Kind, Need, User
+from gantrymq.access.operations import SEE_CLUSTER
+from gantrymq.access.values import User
 from gantrymq.broker.http.messages import Answer, Refused, Request
 from gantrymq.broker.http.server import Handler
 from gantrymq.runtime.addresses import host_of
@@ -19,23 +20,21 @@ _CHALLENGE: Final = (("WWW-Authenticate", 'Basic realm="GantryMQ", charset="UTF-
 
 
 def behind_guard(handle: Handler, guard: Guard) -> Handler:
-    """``handle`` for users who may look at the cluster (Get)."""
-    need = Need(Kind.CLUSTER, guard.cluster, (Action.GET,))
+    """``handle`` for users who may look at the cluster."""
 
     async def guarded(request: Request) -> Answer:
         if request.path not in OPEN_PATHS:
-            request = replace(request, user=_admitted(request, guard, need))
+            request = replace(request, user=_admitted(request, guard))
         return await handle(request)
 
     return guarded
 
 
-def _admitted(request: Request, guard: Guard, need: Need) -> User:
+def _admitted(request: Request, guard: Guard) -> User:
     try:
         name, password = basic_credentials(request.authorization) or ("", "")
         user = guard.user_with_password(name, password, host_of(request.address))
-        if guard.authorizes:
-            guard.demand(user, (need,), host_of(request.address))
+        guard.demand_operation(user, SEE_CLUSTER, {}, host_of(request.address))
         return user
     except TooManyGuesses as many:
         raise Refused(HTTPStatus.TOO_MANY_REQUESTS, str(many), (("Retry-After", str(ceil(many.wait_s))),)) from None

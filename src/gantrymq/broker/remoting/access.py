@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gantrymq.access.enforcement import guarded
-from gantrymq.access.handler import AccessHandler
-from gantrymq.access.requests import BROKER_ROWS
+from gantrymq.access.remoting.enforcement import guarded
+from gantrymq.access.remoting.handler import AccessHandler
+from gantrymq.access.remoting.requests import BROKER_ROWS
 from gantrymq.broker.users import Users
 from gantrymq.remoting.server import Handler
 

@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from gantrymq.access.guard import Denied
-from gantrymq.access.values import Action, Need, User, group_need, send_need, topic_need
+from gantrymq.access.operations import CONSUME, END, SEND, Operation, Role
+from gantrymq.access.values import User
 from gantrymq.broker.check import Check
 from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest, PullResult
 from gantrymq.broker.operations.operations import Operations
@@ -193,7 +194,7 @@ class LocalDoor:
         if served is not None:
             served.departures.client_gone(self._member)
 
-    def _demand(self, *needs: Need) -> None:
+    def _demand(self, operation: Operation, topic: str, *groups: str) -> None:
         """What the guard does for requests; nothing signs here, since it is the broker's own process."""
         users = self._operations.users
         if users is None:
@@ -203,12 +204,12 @@ class LocalDoor:
         if user is None or not user.enabled:
             raise Refused(Refusal.NOT_PERMITTED, "this broker has users: name one that is enabled, door(..., user=...)")
         try:
-            guard.demand(user, needs if guard.authorizes else (), host_of(ADDRESS))
+            guard.demand_operation(user, operation, {Role.TOPIC: (topic,), Role.GROUP: groups}, host_of(ADDRESS))
         except Denied as denied:
             raise Refused(Refusal.NOT_PERMITTED, str(denied)) from None
 
     async def _send(self, message: Message, marks: dict[str, str], sys_flag: int) -> Stored:
-        self._demand(send_need(message.topic))
+        self._demand(SEND, message.topic)
         text = properties.encode({**message.properties, **marks})
         submission = _Submission(self._group, message.topic, text, self._servers.wall_ms(), sys_flag, message.flag)
         answer: asyncio.Future[Stored | Refused] = asyncio.get_running_loop().create_future()
@@ -221,7 +222,7 @@ class LocalDoor:
     async def _end(self, half: Half, state: LocalTransactionState) -> None:
         open_half = self._operations.transactions.table.at(half.queue_offset, half.log_offset)
         if open_half is not None:
-            self._demand(send_need(open_half.real_topic))
+            self._demand(END, open_half.real_topic)
         ended: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
         request = EndRequest(
             self._group, half.queue_offset, half.log_offset, half.transaction_id, half.transaction_id, state.resolution
@@ -245,7 +246,7 @@ class LocalDoor:
             log.exception("the check of transaction %s failed; the broker asks again", check.unique_key)
 
     async def _read(self, topic: str) -> list[MessageView]:
-        self._demand(topic_need(topic, (Action.SUB,)), group_need(self._group, (Action.SUB,)))
+        self._demand(CONSUME, topic, self._group)
         found: list[MessageView] = []
         for queue_id in range(self._queues(topic)):
             offset = 0

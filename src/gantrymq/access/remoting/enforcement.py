@@ -6,9 +6,12 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from gantrymq.access.gate import Gate
-from gantrymq.access.guard import Denied, Guard, rejected
-from gantrymq.access.needs import Places, Row
+from gantrymq.access.guard import Denied, Guard
+from gantrymq.access.places import Places
+from gantrymq.access.remoting.gate import Gate
+from gantrymq.access.remoting.naming import Row
+from gantrymq.errors import RequestRejected
+from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.remoting.server import Handler
 
@@ -36,7 +39,7 @@ def _behind(gate: Gate, handler: Handler) -> Handler:
             if not session.refused:
                 session.refused = True
                 log.warning("request %d of %s is refused: %s", command.code, session.peer, denied)
-            raise rejected(denied) from None
+            raise RequestRejected(ResponseCode.NO_PERMISSION, str(denied)) from None  # as Apache's servers do
         if user is not None and user is not session.user:
             session.user = user
             session.client = f"user {user.name}"

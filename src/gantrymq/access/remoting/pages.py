@@ -1,6 +1,6 @@
 """Writes the tables of docs/permissions.md from the table of requests.
 
-    python -m gantrymq.access.pages docs/permissions.md
+    python -m gantrymq.access.remoting.pages docs/permissions.md
 
 A test compares the page with the code.
 """
@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gantrymq.access.needs import Row
-from gantrymq.access.requests import BROKER_ROWS, NAME_SERVER_ROWS
+from gantrymq.access.remoting.naming import Row
+from gantrymq.access.remoting.requests import BROKER_ROWS, NAME_SERVER_ROWS
 from gantrymq.protocol.codes import RequestCode
 
-BEGIN: Final = "<!-- made from src/gantrymq/access/requests.py: begin -->"
-END: Final = "<!-- made from src/gantrymq/access/requests.py: end -->"
+BEGIN: Final = "<!-- made from src/gantrymq/access/remoting/requests.py: begin -->"
+END: Final = "<!-- made from src/gantrymq/access/remoting/requests.py: end -->"
 
 
 def tables() -> str:
@@ -39,8 +39,7 @@ def _table(rows: Mapping[int, Row]) -> Iterator[str]:
     yield "| code | request | what the user needs |"
     yield "|---|---|---|"
     for code, row in sorted(rows.items()):
-        needs = "; ".join(ask.text for ask in row) or "a signature"
-        yield f"| {code} | {RequestCode(code).name} | {needs} |"
+        yield f"| {code} | {RequestCode(code).name} | {row.text} |"
 
 
 def replaced(page: str) -> str:
