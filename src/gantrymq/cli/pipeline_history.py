@@ -66,8 +66,11 @@ def lifecycle(
 
 def archive(
     topic: Annotated[str, typer.Option("--topic", "-t", help="topics, separated by ','")],
-    out: Annotated[str, typer.Option(help="directory of the archive; it gets a directory for each topic and day")],
-    checkpoint: Annotated[str, typer.Option(help="directory of Spark's checkpoint")],
+    out: Annotated[
+        str,
+        typer.Option(help="directory or address (s3://...) of the archive; it gets a directory for each topic and day"),
+    ],
+    checkpoint: Annotated[str, typer.Option(help="directory of Spark's checkpoint, or an address such as s3a://...")],
     name_servers: NameServers = LOCAL,
     until_end: Annotated[
         bool, typer.Option("--until-end", help="archive the messages that are in the topics now, then stop")
@@ -80,18 +83,18 @@ def archive(
     """Write all messages of topics to Parquet, by topic and day, each message once. Ends with Ctrl-C."""
     need_spark()
     from gantrymq.spark.pipelines import running
-    from gantrymq.spark.pipelines.addresses import directory_of
+    from gantrymq.spark.pipelines.addresses import absolute_place
     from gantrymq.spark.pipelines.archive import archive_job
 
     with errors_shown(USAGE):
         run = run_of(master, python, conf)
-        out, checkpoint = directory_of(out, "--out"), directory_of(checkpoint, "--checkpoint")
+        out, checkpoint = absolute_place(out), absolute_place(checkpoint)
     job = archive_job(name_servers, topic, out, checkpoint, run)
     run_with_status(lambda listener: running.run(job, running.Ending(until_end=until_end), listener, progress))
 
 
 def replay(
-    archive: Annotated[str, typer.Option(help="directory that `gantry pipeline archive` wrote")],
+    archive: Annotated[str, typer.Option(help="directory or address that `gantry pipeline archive` wrote")],
     to_topic: Annotated[str, typer.Option(help="topic that gets the messages")],
     checkpoint: Annotated[
         str, typer.Option(help="directory that says how far the replay is; with a new one, everything is sent")
@@ -110,7 +113,7 @@ def replay(
     """Send archived messages to a topic, each exactly once. Run it again after an interrupt to continue."""
     need_spark()
     from gantrymq.cli.pipeline_check import check_name_servers
-    from gantrymq.spark.pipelines.addresses import directory_of
+    from gantrymq.spark.pipelines.addresses import absolute_place
     from gantrymq.spark.pipelines.job_session import session
     from gantrymq.spark.pipelines.replay import ReplayJob
     from gantrymq.spark.pipelines.replay import replay as send_again
@@ -118,7 +121,7 @@ def replay(
     with errors_shown(USAGE):
         run = run_of(master, python, conf)
         begin_ms, end_ms = time_ms(begin, "--from") if begin else 0, time_ms(end, "--to") if end else None
-        archive, checkpoint = directory_of(archive, "--archive"), directory_of(checkpoint, "--checkpoint")
+        archive, checkpoint = absolute_place(archive), absolute_place(checkpoint)
     job = ReplayJob(archive, name_servers, to_topic, checkpoint, topic, begin_ms, end_ms, guarantee)
     with errors_shown(FAILURE):
         check_name_servers(name_servers)

@@ -95,8 +95,7 @@ def found_in(job: Job, where: Path, database: Place) -> Found:
     from pyiceberg.catalog import load_catalog
 
     def parquet(name: str) -> Any:
-        # With `_recent`, where the newest rows are until a run ends.
-        return ds.dataset(f"{where}/{name}", format="parquet", exclude_invalid_files=True)
+        return ds.dataset(f"{where}/{name}", format="parquet")
 
     iceberg: Any = job.targets["iceberg"]
     postgresql: Any = job.targets["postgresql"]

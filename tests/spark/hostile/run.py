@@ -87,7 +87,7 @@ def _finished(spark: Any, job: Job, bodies: int, batch: int, *, stream: bool) ->
 @contextmanager
 def crashing(chance: random.Random, probability: float) -> Iterator[None]:
     """Writes to a target end the job now and then, before them or after them."""
-    add = Batches._add
+    add = Batches._commit
 
     def perhaps(self: Batches, *rest: Any) -> int:
         if chance.random() < probability:
@@ -97,11 +97,11 @@ def crashing(chance: random.Random, probability: float) -> Iterator[None]:
             raise Killed
         return added
 
-    Batches._add = perhaps  # type: ignore[method-assign]
+    Batches._commit = perhaps  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Batches._add = add  # type: ignore[method-assign]
+        Batches._commit = add  # type: ignore[method-assign]
 
 
 def _sort(reason: str) -> str:

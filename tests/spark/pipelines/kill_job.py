@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from gantrymq import Message, Producer
-from gantrymq.spark.pipelines.tables import OsDisk, Table, description_of
 from tests.kill.server import Server
 from tests.spark.pipelines.s3_server import BUCKET, s3_server
 from tests.spark.source.points import make_topic
@@ -129,12 +128,9 @@ def rows_of(root: Path, place: Place, storage: Mapping[str, str]) -> dict[str, l
     from deltalake import DeltaTable
     from pyiceberg.catalog import load_catalog
 
-    disk, path = OsDisk(), f"{root}/parquet"
-    description = description_of(path, disk)
-    assert description is not None
     catalog = load_catalog("gantry", type="sql", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/lake")
     tables: dict[str, list[Any]] = {
-        "parquet": [pq.read_table(file, partitioning=None) for file in Table(path, description.schema, disk).files()],
+        "parquet": [pq.read_table(f"{root}/parquet")],
         "delta": [DeltaTable(f"{root}/delta").to_pyarrow_table()],
         "object_store": [DeltaTable(f"s3://{BUCKET}/orders", storage_options=dict(storage)).to_pyarrow_table()],
         "iceberg": [catalog.load_table("shop.orders").scan().to_arrow()],

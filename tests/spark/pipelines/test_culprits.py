@@ -163,7 +163,7 @@ def test_a_decision_holds_after_a_crash_between_two_tables(
 
     job = job_with(tmp_path, "SELECT kind, id FROM events", "SELECT id FROM events")
     with monkeypatch.context() as patch:
-        patch.setattr(parquet.Table, "add", lambda *_: exec("raise OSError('killed here')"))
+        patch.setattr(parquet.Table, "commit", lambda *_: exec("raise OSError('killed here')"))
         with pytest.raises(OSError, match="killed here"):
             batches(job, *EVENTS)
     monkeypatch.setattr(parquet, "LONGEST_NAME", 400)  # another file system: nothing would be refused now

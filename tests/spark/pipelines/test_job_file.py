@@ -126,11 +126,15 @@ path = "delta"
 
 
 def test_an_address_is_no_directory_beside_the_job(tmp_path: Path) -> None:
-    text = GOOD + "\n[targets.lake]\ntype = 'delta'\npath = 's3://bucket/clicks'\n"
+    text = GOOD + "\n[targets.lake]\ntype = 'delta'\npath = 's3:///clicks'\n"
+    text = text.replace('checkpoint = "state"', 'checkpoint = "s3a:///state"')
+    assert read_job(written(tmp_path, text)).checkpoint == "s3a:///state"
     lake = read_job(written(tmp_path, text)).targets["lake"]
-    assert isinstance(lake, DeltaTarget) and lake.path == "s3://bucket/clicks"
+    assert isinstance(lake, DeltaTarget) and lake.path == "s3:///clicks"
     assert directory_of("a", "--out") == f"{Path.cwd()}/a"
-    with pytest.raises(ConfigError, match="--out: abfss://localhost/x is an address, and here a path is needed"):
+    with pytest.raises(
+        ConfigError, match="--out: abfss://localhost/x is an address, and here a path of this machine is needed"
+    ):
         directory_of("abfss://localhost/x", "--out")
 
 
@@ -181,9 +185,9 @@ def test_the_name_servers_of_the_environment(tmp_path: Path) -> None:
         ("SELECT id, page FROM events", " ", "line 19: targets.pages.sql: write a query"),
         ("[dead_letters]", "[targets.x]\ntype='parquet'\npath='pages'\n[dead_letters]", "writes to the same place"),
         ('type = "topic"\ntopic = "clicks-rejected"', "type='delta'\npath='./pages'", "dead_letters: targets.pages"),
-        ('checkpoint = "state"', 'checkpoint = "hdfs://localhost/x"', "line 2: checkpoint: hdfs://localhost/x is an"),
-        ('path = "pages"', 'path = "s3://b/x"', "targets.pages.path: s3://b/x is an address, and here a path"),
-        ('path = "pages"', 'path = "dbfs:/b/x"', "use the type delta or iceberg"),
+        ('checkpoint = "state"', 'checkpoint = "hdfs://localhost/x"', "line 2: checkpoint: hdfs://localhost/x is not"),
+        ('checkpoint = "state"', 'checkpoint = "s3://b/x"', "Spark's library for S3 has the addresses s3a://"),
+        ('path = "pages"', 'path = "dbfs:/b/x"', "dbfs:/b/x is not a valid place; give a path, or an address"),
         ('type = "topic"\ntopic = "clicks-rejected"', "type='delta'\npath='ftp://localhost/x'", "localhost/x is not"),
         ('[dead_letters]\ntype = "topic"\ntopic = "clicks-rejected"', "", "dead_letters: this table is missing"),
     ],

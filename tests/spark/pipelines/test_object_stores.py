@@ -10,10 +10,11 @@ import pytest
 
 pytest.importorskip("moto")
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget
+from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, ParquetTarget
 from gantrymq.spark.pipelines.targets.writer import is_there
 from tests.spark.pipelines.s3_server import BUCKET, s3_server
-from tests.spark.pipelines.test_targets import added, known, opened, rows
+from tests.spark.pipelines.staged import added
+from tests.spark.pipelines.test_targets import known, opened, rows
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +33,10 @@ def delta(where: Path, store: str) -> Any:
     return DeltaTarget(path=f"s3://{BUCKET}/{where.name}")
 
 
+def parquet(where: Path, store: str) -> Any:
+    return ParquetTarget(path=f"s3://{BUCKET}/{where.name}")
+
+
 def iceberg(where: Path, store: str) -> Any:
     pytest.importorskip("pyiceberg")
     catalog = {
@@ -41,7 +46,7 @@ def iceberg(where: Path, store: str) -> Any:
     return IcebergTarget(table="shop.orders", catalog=catalog)
 
 
-@pytest.mark.parametrize("kind", [delta, iceberg])
+@pytest.mark.parametrize("kind", [delta, iceberg, parquet])
 def test_a_table_has_each_batch_once(kind: Callable[[Path, str], Any], tmp_path: Path, store: str) -> None:
     target = kind(tmp_path, store)
     assert not is_there("t", target, OsDisk())

@@ -137,15 +137,15 @@ def test_a_batch_that_died_between_two_tables(spark: Any, server: LogServer, tmp
     from gantrymq.spark.pipelines.tables import Table
 
     deliver(server.broker, range(30))
-    add = Table.add
+    commit = Table.commit
 
     def die_at_points(self: Any, *rest: Any) -> int:
         if self.path.endswith("points"):
             raise RuntimeError("killed here")
-        return add(self, *rest)
+        return commit(self, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Table, "add", die_at_points)
+        patch.setattr(Table, "commit", die_at_points)
         with pytest.raises(Exception, match="killed here"):
             process(spark, server, tmp_path)
     assert len(table(spark, tmp_path, "shipping")) == 30

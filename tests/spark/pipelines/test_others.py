@@ -22,7 +22,8 @@ from gantrymq.spark.pipelines.projections import Columns
 from gantrymq.spark.pipelines.running import TableLost, _refuse_lost_tables, backfill_name
 from tests.spark.fakes import FakeBroker
 from tests.spark.log_server import LogServer
-from tests.spark.pipelines.test_targets import SCHEMA, added, delta, iceberg, parquet, rows
+from tests.spark.pipelines.staged import added
+from tests.spark.pipelines.test_targets import SCHEMA, delta, iceberg, parquet, rows
 from tests.sql.databases import Place, database_server, postgresql
 
 __all__ = ["database_server", "postgresql"]

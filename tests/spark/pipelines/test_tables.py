@@ -10,9 +10,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from gantrymq.errors import StoreFormatUnknown, StoreLocked
+from gantrymq.errors import ConfigError, StoreFormatUnknown, StoreLocked
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.tables import Table
+from tests.spark.pipelines.staged import added_to, files_for
 
 
 @pytest.fixture
@@ -25,31 +26,40 @@ def rows(*orders: str) -> pa.Table:
 
 
 def orders_of(table: Table) -> list[str]:
-    return [order for file in table.files() for order in pq.read_table(file)["order_id"].to_pylist()]
+    return sorted(order for file in table.files() for order in pq.read_table(file)["order_id"].to_pylist())
 
 
 def visible(table: Table) -> list[str]:
     """What a program sees that knows nothing of our names and reads the directory."""
-    if not Path(table.path).exists():
-        return []
     return sorted(ds.dataset(table.path, rows("x").schema, format="parquet").to_table()["order_id"].to_pylist())
 
 
 def data_files(table: Table) -> list[Path]:
-    return [path for path in Path(table.path).rglob("*") if path.is_file() and path.suffix != ".json"]
+    return list(Path(table.path).rglob("*.parquet"))
 
 
 def test_a_batch_given_again_is_not_written_again(table: Table) -> None:
-    assert table.add("q", 0, rows("a", "b")) == 2
-    assert table.add("q", 0, rows("c")) == 0
-    assert orders_of(table) == ["a", "b"]
+    assert added_to(table, "q", 0, rows("a", "b"), rows("c")) == 3
+    assert added_to(table, "q", 0, rows("c")) == 0
+    assert orders_of(table) == visible(table) == ["a", "b", "c"]
+    assert table.rows() == 3
 
 
-def test_a_batch_is_one_file_and_an_empty_batch_is_none(table: Table) -> None:
-    table.add("q", 0, rows("a"))
-    table.add("q", 1, rows())
-    assert len(data_files(table)) == 1
+def test_a_task_writes_a_file_and_an_empty_batch_is_none(table: Table) -> None:
+    added_to(table, "q", 0, rows("a"), rows(), rows("b"))
+    added_to(table, "q", 1, rows())
+    assert len(data_files(table)) == 2
     assert (table.has("q", 0), table.has("q", 1), table.has("p", 0)) == (True, False, False)
+
+
+def test_what_is_not_committed_is_seen_by_nobody_and_deleted(table: Table) -> None:
+    table.create()
+    lost = files_for(table, "q", 0, rows("a"), rows("b"))
+    assert len(data_files(table)) == 2 and visible(table) == orders_of(table) == []
+    assert added_to(table, "q", 0, rows("a", "b")) == 2
+    assert len(data_files(table)) == 1 and visible(table) == ["a", "b"]
+    with pytest.raises(ConfigError, match="is not there for the driver; give a path that all machines share"):
+        table.commit("q", 1, lost)
 
 
 class Killed(BaseException):
@@ -78,71 +88,41 @@ class DyingDisk(OsDisk):
         super().remove(path)
 
 
-def test_a_writer_that_dies_leaves_nothing_to_be_seen(table: Table) -> None:
-    table.create()
-    with pytest.raises(Killed):
-        Table(table.path, table.schema, DyingDisk(0)).add("q", 0, rows("a"))
-    assert orders_of(table) == []
-    table.add("q", 0, rows("a"))
-    assert orders_of(table) == ["a"]
-
-
-def test_other_readers_see_only_what_is_published_and_each_row_once(table: Table) -> None:
-    """The directory is read as by another program after every batch, and after every death in the middle of a merge."""
-    small = Table(table.path, table.schema, OsDisk(), part_rows=100)
-    seen: list[str] = []
-    for batch in range(70):
-        small.add("q", batch, rows(f"{batch:03}a", f"{batch:03}b"))
-        now = visible(table)
-        assert now[: len(seen)] == seen, "rows that were visible are gone"
-        assert len(now) == len(set(now)) and len(now) % 100 == 0
-        seen = now
-    assert len(seen) == 100
-    small.finish()
-    assert visible(table) == sorted(orders_of(table)) == [f"{batch:03}{one}" for batch in range(70) for one in "ab"]
-
-
-def test_small_files_are_merged(table: Table) -> None:
-    for batch in range(100):
-        table.add("q", batch, rows(f"{batch:03}"))
-        assert len(table.files()) <= 32 + 3
-    assert len(data_files(table)) <= 2 * 32 + 3, "files that were replaced are deleted"
-    assert orders_of(table) == [f"{batch:03}" for batch in range(100)]
-    table.finish()
-    table.finish()
-    assert len(table.files()) == 1 and table.rows() == 100
-    assert visible(table) == [f"{batch:03}" for batch in range(100)]
-
-
 def test_a_writer_that_dies_at_any_change_of_a_directory(tmp_path: Path) -> None:
-    """Every run dies somewhere, and the next one gives its last batch again, as Spark does."""
+    """Every run dies somewhere, and the next one gives its last batch again, as Spark does. The batches are of several
+    files in several directories."""
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    table = Table(str(tmp_path / "points"), "order_id string", OsDisk())
-    table.create()
-    batch = 0
-    while batch < 200:
-        dying = Table(table.path, table.schema, DyingDisk(chance.randrange(200)), part_rows=chance.randrange(20, 200))
+    schema = pa.schema([("n", pa.int64()), ("day", pa.int64())])
+    where, batch = str(tmp_path / "points"), 0
+    while batch < 40:
+        dying = Table(where, "n bigint, day bigint", DyingDisk(chance.randrange(60)), ("day",))
+        lock = None
         try:
-            while batch < 200:
-                dying.add("q", batch, rows(f"{batch:03}"))
+            lock = dying.lock()
+            while batch < 40:
+                tasks = [pa.table({"n": [batch * 4 + at, batch * 4 + at + 1], "day": [0, 1]}, schema) for at in (0, 2)]
+                added_to(dying, "q", batch, *tasks)
                 batch += 1
-            dying.finish()
         except Killed:
             pass
-        orders = orders_of(table)
-        assert orders[:batch] == [f"{number:03}" for number in range(batch)] and len(orders) <= batch + 1
-        assert len(visible(table)) == len(set(visible(table)))
-        assert set(visible(table)) <= set(orders)
+        finally:
+            if lock is not None:
+                lock.release()
+        whole = Table(where, "n bigint, day bigint", OsDisk(), ("day",))
+        if Path(where).exists():
+            found = ds.dataset(where, format="parquet", partitioning="hive").to_table()
+            numbers = sorted(found["n"].to_pylist()) if len(found) else []
+            assert numbers == sorted(set(numbers)) and set(range(4 * batch)) <= set(numbers)
+            assert whole.rows() == len(numbers) <= 4 * batch + 4
 
 
 def test_batches_of_two_queries_do_not_meet(table: Table) -> None:
-    table.add("q", 0, rows("a"))
-    table.add("p", 0, rows("b"))
-    assert sorted(orders_of(table)) == ["a", "b"]
-    table.finish()
-    assert visible(table) == ["a", "b"]
+    added_to(table, "q", 0, rows("a"))
+    added_to(table, "p", 0, rows("b"))
+    assert visible(table) == orders_of(table) == ["a", "b"]
+    assert {query: mark.batch for query, mark in table.marks().items()} == {"p": 0, "q": 0}
 
 
 def test_only_one_program_writes_a_table(table: Table) -> None:
@@ -153,14 +133,30 @@ def test_only_one_program_writes_a_table(table: Table) -> None:
 
 
 def test_a_table_with_other_columns_is_refused(table: Table) -> None:
-    table.add("q", 0, rows("a"))
+    table.create()
     with pytest.raises(StoreFormatUnknown, match="has the columns 'order_id string', and not 'order_id int'"):
         Table(table.path, "order_id int", OsDisk()).create()
 
 
-@pytest.mark.parametrize("text", [b"", b"{}", b'{"version": 3, "schema": ""}'])
+@pytest.mark.parametrize("text", [b"", b"{}", b'{"version": 4, "schema": ""}'])
 def test_a_table_of_another_kind_is_refused(table: Table, text: bytes) -> None:
-    table.add("q", 0, rows("a"))
+    table.create()
     (Path(table.path) / "_table.json").write_bytes(text)
     with pytest.raises(StoreFormatUnknown, match=r"_table\.json"):
-        table.add("q", 1, rows("b"))
+        table.lock()
+
+
+def test_a_table_of_the_version_before_is_taken_over(table: Table) -> None:
+    """Its published files stay as they are. Rows that a killed run has hidden are not passed over in silence."""
+    recent = Path(table.path) / "_recent"
+    recent.mkdir(parents=True)
+    (Path(table.path) / "_table.json").write_text('{"version": 2, "schema": "order_id string"}')
+    pq.write_table(rows("a", "b"), Path(table.path) / "0000000000-0000000007-2-q.parquet")
+    pq.write_table(rows("c"), recent / "0000000008-0000000008-1-q.parquet")
+    with pytest.raises(StoreFormatUnknown, match="Run the job to its end once with that version"):
+        table.lock()
+    (recent / "0000000008-0000000008-1-q.parquet").unlink()
+    table.lock().release()
+    assert table.has("q", 7) and not table.has("q", 8)
+    assert added_to(table, "q", 8, rows("c")) == 1
+    assert visible(table) == ["a", "b", "c"]

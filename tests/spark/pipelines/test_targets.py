@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,11 @@ from gantrymq.errors import ConfigError, StoreLocked
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, ParquetTarget, PostgresqlTarget
 from gantrymq.spark.pipelines.known_rows import without
+from gantrymq.spark.pipelines.pieces import NO_VALUE
 from gantrymq.spark.pipelines.projections import Columns
-from gantrymq.spark.pipelines.targets.parquet import DIRECTORIES_KEPT, NO_VALUE
 from gantrymq.spark.pipelines.targets.postgresql_connection import Databases
 from gantrymq.spark.pipelines.targets.writer import Writer, open_writer
+from tests.spark.pipelines.staged import added
 
 SCHEMA = "id string, amount bigint"
 
@@ -28,14 +28,6 @@ def rows(*ids: str, amount: int = 1) -> pa.Table:
 
 def opened(target: Any) -> Writer:
     return open_writer(target, "t", Columns(("id", "amount"), SCHEMA, rows().schema), {}, OsDisk(), Databases())
-
-
-def added(writer: Writer, query: str, batch: int, table: pa.Table) -> int:
-    """Add rows as one task of Spark does. What is sent to it is pickled."""
-    stage = pickle.loads(pickle.dumps(writer.stage(query, batch)))
-    staged = list(stage.write(table.to_batches(), 0))
-    assert writer.accepts(query, batch, staged)
-    return writer.commit(query, batch, staged)
 
 
 def known(writer: Writer, query: str, *ids: str) -> list[str]:
@@ -87,7 +79,7 @@ def test_a_parquet_table_has_one_writer(tmp_path: Path) -> None:
 
 
 def test_a_partitioned_table(tmp_path: Path) -> None:
-    """Other programs read the directories as columns, and a batch that was interrupted is completed."""
+    """Other programs read the directories as columns."""
     import pyarrow.dataset as ds
 
     target = ParquetTarget(path=f"{tmp_path}/table", partition_by=("amount",))
@@ -95,8 +87,8 @@ def test_a_partitioned_table(tmp_path: Path) -> None:
     batch = pa.concat_tables(
         [rows("a", "b"), rows("c", amount=2), pa.table({"id": ["d"], "amount": pa.nulls(1, pa.int64())})]
     )
-    assert added(writer, "q", 0, batch.slice(0, 2)) == 2  # died here, before the other directories
-    assert added(writer, "q", 0, batch) == 2
+    assert added(writer, "q", 0, batch) == 4
+    assert added(writer, "q", 0, batch) == 0
     assert added(writer, "q", 1, rows("e")) == 1
     assert writer.rows() == 5
     writer.finish()
@@ -111,16 +103,14 @@ def test_rows_that_another_query_has_put_into_their_directory_are_known_by_the_k
     target = ParquetTarget(path=f"{tmp_path}/table", partition_by=("amount",), key=("amount", "id"))
     writer = opened(target)
     assert added(writer, "q", 0, pa.concat_tables([rows("a", "b"), rows("a", amount=2)])) == 3
-    assert added(writer, "q", 1, rows("a")) == 1, "one query is not compared with itself"
-    writer.close()
-    writer = opened(target)
-    assert writer.others("p") == {} and known(writer, "p", "a") == [], "nothing is left to do for the caller"
-    assert added(writer, "p", 0, pa.concat_tables([rows("c", "b", "a"), rows("b", amount=2), rows("d", amount=3)])) == 3
-    assert added(writer, "p", 0, pa.concat_tables([rows("c", "b", "a"), rows("b", amount=2), rows("d", amount=3)])) == 0
-    many = pa.concat_tables([rows("x", amount=amount) for amount in range(10, 10 + 3 * DIRECTORIES_KEPT)])
-    assert added(writer, "p", 1, many) == len(many)
-    assert added(writer, "o", 0, many) == 0
-    assert added(writer, "o", 1, rows("b", "e")) == 1
+    assert (writer.others("p"), writer.others("q")) == ({"q": 0}, {})
+    keys = pa.concat_tables([rows("c", "b", "a"), rows("b", amount=2), rows("d", amount=3)])
+    found = writer.known("p", keys.select(["amount", "id"]))
+    assert found is not None
+    assert without(keys, found, ["amount", "id"]).to_pylist() == [
+        {"id": "c", "amount": 1}, {"id": "b", "amount": 2}, {"id": "d", "amount": 3},
+    ]  # fmt: skip
+    assert writer.known("q", keys.select(["amount", "id"])) is None, "one query is not compared with itself"
     writer.close()
 
 
@@ -152,6 +142,8 @@ def test_values_that_cannot_name_a_directory(tmp_path: Path) -> None:
         3: "the column id has a value for which the name of a directory would have 303 bytes",
         4: "the column id is __HIVE_DEFAULT_PARTITION__, which readers of directories take for null",
     }
+    (staged,) = writer.stage("q", 0).write(batch.to_batches(), 0)
+    assert staged.refused is not None and not writer.accepts("q", 0, [staged])
     assert added(writer, "q", 0, batch.take([0, 1, 5])) == 3
     writer.close()
 

@@ -24,6 +24,7 @@ from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.offsets import StreamOffset
 from gantrymq.spark.pipelines.tables import Table
 from gantrymq.spark.stream import StreamReader
+from tests.spark.pipelines.staged import added_to
 
 TOPIC = "Read"
 BATCHES, QUEUES, ROWS, FAULTY = 4, 2, 200, 2
@@ -125,7 +126,7 @@ class FaultyTables:
         if faulty:
             strike("kill before the first table")
         for name in TABLES:
-            self._table(name, faulty=faulty).add("query", number, rows)
+            added_to(self._table(name, faulty=faulty), "query", number, rows)
             if faulty and name == TABLES[0]:
                 strike("kill between the tables", "raise between the tables")
         if faulty:

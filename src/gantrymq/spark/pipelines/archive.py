@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from gantrymq.errors import StoreFormatUnknown
 from gantrymq.runtime.disk import Disk
+from gantrymq.spark.pipelines.addresses import absolute_place
 from gantrymq.spark.pipelines.job import Body, Job, ParquetTarget, Run
+from gantrymq.spark.pipelines.object_stores import disk_of
+from gantrymq.spark.pipelines.pieces import directory_text, values_in
 from gantrymq.spark.pipelines.tables import Table, description_of
-from gantrymq.spark.pipelines.targets.parquet import directory_text
 from gantrymq.spark.rows import SPARK_TYPES
 
 if TYPE_CHECKING:
@@ -62,22 +62,27 @@ class ArchiveDay:
         the directory is gone."""
         from pyspark.sql import functions as f
 
-        path = f"{os.path.abspath(self.archive)}/topic={directory_text(self.topic)}/day={directory_text(self.day)}"
-        description = description_of(path, self.disk)
-        if description is None:
-            raise StoreFormatUnknown(f"there is no table of an archive in {path}; was it moved away?")
-        rows = Table(path, description.schema, self.disk).read(spark)
+        table = _table_of(self.archive, self.disk)
+        directory = f"topic={directory_text(self.topic)}/day={directory_text(self.day)}/"
+        if table is None or not table.files([directory]):
+            raise StoreFormatUnknown(
+                f"there are no messages of an archive in {self.archive}/{directory}; was it moved away?"
+            )
+        rows = table.read(spark, [directory])
         # The names of the directories have these two.
         return rows.withColumns({"topic": f.lit(self.topic), "day": f.lit(self.day)})
 
 
 def days_of(archive: str, disk: Disk) -> Iterator[ArchiveDay]:
     """What an archive has, by topic and day."""
-    for topic in sorted(_directories(archive, "topic", disk)):
-        for day in sorted(_directories(f"{archive}/topic={topic}", "day", disk)):
-            if description_of(f"{archive}/topic={topic}/day={day}", disk):
-                yield ArchiveDay(archive, unquote(topic), unquote(day), disk)
+    table = _table_of(archive, disk)
+    for directory in table.directories() if table is not None else ():
+        values = values_in(directory)
+        yield ArchiveDay(archive, values["topic"] or "", values["day"] or "", disk)
 
 
-def _directories(path: str, name: str, disk: Disk) -> list[str]:
-    return [one.removeprefix(f"{name}=") for one in disk.list(path) if one.startswith(f"{name}=")]
+def _table_of(archive: str, disk: Disk) -> Table | None:
+    path = absolute_place(archive)
+    disk = disk_of(path, disk)
+    description = description_of(path, disk)
+    return None if description is None else Table(path, description.schema, disk, PARTITION_BY)

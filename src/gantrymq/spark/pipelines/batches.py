@@ -20,10 +20,11 @@ from gantrymq.spark.pipelines.changes.looking import ChangedBatch
 from gantrymq.spark.pipelines.culprits import Projection, Suspects, with_place
 from gantrymq.spark.pipelines.event_stream import REASON, view_of
 from gantrymq.spark.pipelines.formats.kinds import quoted
-from gantrymq.spark.pipelines.job import Job, TableTarget
+from gantrymq.spark.pipelines.job import Job, ParquetTarget, TableTarget
 from gantrymq.spark.pipelines.job_clock import last_clock
 from gantrymq.spark.pipelines.known_rows import distinct
 from gantrymq.spark.pipelines.known_rows import without as without_known
+from gantrymq.spark.pipelines.object_stores import disk_of
 from gantrymq.spark.pipelines.others import Look
 from gantrymq.spark.pipelines.progress import Progress
 from gantrymq.spark.pipelines.projections import (
@@ -69,7 +70,7 @@ class Batches:
         self._progress = progress
         self._look = look
         self._patience = Patience(AWAY_MS, SystemClock(), SystemRng())
-        self._refused = RefusedMessages(f"{job.checkpoint}/gantry_refused", disk)
+        self._refused = RefusedMessages(f"{job.checkpoint}/gantry_refused", disk_of(job.checkpoint, disk))
         self._databases = Databases()
         self._changed = None if job.changes is None else ChangedBatch(job.changes)
         self.targets: dict[str, Writer] = {}
@@ -90,7 +91,7 @@ class Batches:
             return open_writer(target, name, columns, job.source, disk, self._databases)
 
         def now_ms() -> int:
-            return last_clock(job.checkpoint, disk).at(SystemClock().wall_ms())
+            return last_clock(job.checkpoint, disk_of(job.checkpoint, disk)).at(SystemClock().wall_ms())
 
         return open_change_writer(target, name, columns, Applying.of(job.changes, now_ms, target.sql), self._databases)
 
@@ -201,7 +202,7 @@ class Batches:
     def _staged(self, frame: DataFrame, name: str, number: int, query: str) -> list[Staged]:
         """Stage the rows of a projection whose key nobody else has written. Raises Failed where the events are at
         fault."""
-        key = list(self._job.events.key)
+        key = self._key(name)
         known = self._known(name, query, number, lambda: collected(frame.select(*map(quoted, key)).distinct()))
         new = frame if known is None else without_keys(frame, known, key)
         with failures():
@@ -241,13 +242,20 @@ class Batches:
 
     def _new(self, name: str, query: str, number: int, rows: pa.Table) -> pa.Table:
         """The rows whose key nobody else has written."""
-        key = list(self._job.events.key)
+        key = self._key(name)
         known = self._known(name, query, number, lambda: distinct(rows, key)) if len(rows) else None
         return rows if known is None else without_known(rows, known, key)
 
+    def _key(self, name: str) -> list[str]:
+        """The columns by which rows of others are recognised in a target."""
+        target = self._job.targets[name]
+        if isinstance(target, ParquetTarget) and target.key:
+            return list(dict.fromkeys((*target.partition_by, *target.key)))
+        return list(self._job.events.key)
+
     def _known(self, name: str, query: str, number: int, keys: Callable[[], pa.Table]) -> pa.Table | None:
         """Those of the keys of a batch that others have written; None: there are none, or nobody looks for them."""
-        key, target = self._job.events.key, self.targets[name]
+        key, target = self._key(name), self.targets[name]
         # Rows of a projection without the key cannot be recognised.
         if not key or not set(key) <= set(self._columns[name].names):
             return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.errors import ConfigError
+from gantrymq.spark.pipelines.addresses import LIBRARIES, scheme_of
 from gantrymq.spark.pipelines.event_stream import STATE_CONF
 from gantrymq.spark.pipelines.job import Job, Run
 from gantrymq.spark.pipelines.masters import check_master
@@ -34,10 +36,17 @@ def session(name: str, run: Run) -> Iterator[SparkSession]:
         spark.stop()
 
 
+def _of_s3() -> dict[str, str]:
+    """What Spark's library for S3 takes from settings, and other programs from the environment."""
+    names = {"AWS_ENDPOINT_URL": "endpoint", "AWS_REGION": "endpoint.region"}
+    found = {f"spark.hadoop.fs.s3a.{key}": os.environ[name] for name, key in names.items() if name in os.environ}
+    return {**found, "spark.hadoop.fs.s3a.path.style.access": "true"} if "AWS_ENDPOINT_URL" in os.environ else found
+
+
 def _own(name: str, run: Run) -> SparkSession:
     return spark_session(
         name, master=run.master, driver_memory=run.driver_memory, python=run.python,
-        warm_workers=run.warm_workers, conf={**SHORT_JOBS, **STATE_CONF, **TRY_CONF, **run.spark},
+        warm_workers=run.warm_workers, conf={**SHORT_JOBS, **STATE_CONF, **TRY_CONF, **_of_s3(), **run.spark},
     )  # fmt: skip
 
 
@@ -54,6 +63,24 @@ def _remote(run: Run) -> SparkSession:
     register(spark)
     _set(spark, {**ON_A_SERVER, **run.spark})
     return spark
+
+
+def check_libraries(spark: SparkSession, job: Job) -> None:
+    """Raise ConfigError when Spark has no library for the checkpoint's object store. A server of Spark Connect is not
+    asked."""
+    scheme = scheme_of(job.checkpoint)
+    if scheme is None or job.run.is_remote:
+        return
+    name, package = LIBRARIES[scheme]
+    java: Any = spark._jvm
+    loader = java.java.lang.Thread.currentThread().getContextClassLoader()
+    if loader.getResource(name.replace(".", "/") + ".class") is None:
+        version = java.org.apache.hadoop.util.VersionInfo.getVersion()
+        of_hadoop = f":{version}" if package.startswith("org.apache.hadoop:") else ""
+        raise ConfigError(
+            f"checkpoint: Spark cannot open {job.checkpoint}, because the package {package}{of_hadoop} is missing. Add "
+            f'it with run.spark: "spark.jars.packages" = "{package}{of_hadoop or ":VERSION"}", or give a path'
+        )
 
 
 def configure(spark: SparkSession, job: Job) -> None:

@@ -22,7 +22,7 @@ import msgspec
 from gantrymq.errors import GantryError
 from gantrymq.runtime.disk import Disk
 from gantrymq.spark.pipelines import running
-from gantrymq.spark.pipelines.addresses import directory_of
+from gantrymq.spark.pipelines.addresses import absolute_place
 from gantrymq.spark.pipelines.job import Job, Run
 from gantrymq.spark.pipelines.job_file import read_job
 from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
@@ -68,7 +68,7 @@ class OrderPaidJob:
     @property
     def job(self) -> Job:
         """The job of ``order_paid.toml`` with these settings."""
-        where, checkpoint = directory_of(self.out, "--out"), directory_of(self.checkpoint, "--checkpoint")
+        where, checkpoint = absolute_place(self.out), absolute_place(self.checkpoint)
         changes = [
             f"source.nameServers={self.name_servers}", f"source.subscribe={self.topic}",
             f"source.startingOffsets={self.starting}", f"source.readTimeout={self.read_timeout}",

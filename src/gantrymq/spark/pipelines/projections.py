@@ -13,7 +13,7 @@ from gantrymq.spark.pipelines.formats.kinds import quoted
 from gantrymq.spark.pipelines.job import DEAD_LETTER_SCHEMA, MESSAGE_COLUMNS, Job
 from gantrymq.spark.pipelines.job_rules import JobInvalid, Problem
 from gantrymq.spark.pipelines.reasons import plain
-from gantrymq.spark.pipelines.spark_errors import Failed, first_lines, is_about_data
+from gantrymq.spark.pipelines.spark_errors import Failed, first_lines, is_about_data, unlogged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,7 +117,8 @@ def collected(frame: DataFrame) -> pa.Table:
 def failures() -> Iterator[None]:
     """Raise Failed where a query fails because of its events."""
     try:
-        yield
+        with unlogged():
+            yield
     # PySpark has its own errors for some of Java's, and Py4J's for others.
     except Exception as error:
         if is_about_data(error):

@@ -28,6 +28,7 @@ from gantrymq.spark.pipelines.events import CENTS_PER_POINT
 from gantrymq.spark.pipelines.formats.decoding import EVENT
 from gantrymq.spark.pipelines.job import Body, Run
 from gantrymq.spark.pipelines.job_session import session
+from gantrymq.spark.pipelines.object_stores import disk_of
 from gantrymq.spark.pipelines.order_paid import EVENT_SCHEMA, ORDER_TABLES, add_spark_options
 from gantrymq.spark.pipelines.order_sources import OrderColumns
 from gantrymq.spark.pipelines.tables import description_of, read_table
@@ -136,7 +137,7 @@ def compare(spark: SparkSession, job: ReconcileJob, statuses: dict[str, int], or
     )
     for name in ORDER_TABLES:
         # A pipeline that has not yet started has no tables: everything is missing then.
-        if description_of(f"{job.tables}/{name}", OsDisk()) is not None:
+        if description_of(f"{job.tables}/{name}", disk_of(job.tables, OsDisk())) is not None:
             rows = rows.unionByName(_rows_of(name, read_table(spark, f"{job.tables}/{name}")))
     found = _findings(paid, rows)
     topic, tables = found[TOPIC], {name: found[name] for name in ORDER_TABLES}

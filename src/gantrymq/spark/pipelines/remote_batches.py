@@ -16,6 +16,7 @@ from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.spark.pipelines.batches import Batches
 from gantrymq.spark.pipelines.checkpoint import query_id
 from gantrymq.spark.pipelines.job import Job
+from gantrymq.spark.pipelines.object_stores import disk_of
 from gantrymq.spark.pipelines.others import UntilPassed
 from gantrymq.spark.pipelines.progress import Progress
 from gantrymq.spark.pipelines.projections import Columns
@@ -37,10 +38,11 @@ class RemoteBatches:
     columns: Mapping[str, Columns]
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        disk, checkpoint = OsDisk(), self.job.checkpoint
+        checkpoint = self.job.checkpoint
+        disk = disk_of(checkpoint, OsDisk())
         if checkpoint not in _open:
             look = UntilPassed(self.job, disk, SystemClock().wall_ms)
-            _open[checkpoint] = Batches(self.job, self.columns, Progress(None), disk, look)
+            _open[checkpoint] = Batches(self.job, self.columns, Progress(None), OsDisk(), look)
         _open[checkpoint].write(batch, number, query_id(checkpoint, disk))
 
     def close(self) -> None:
@@ -55,7 +57,8 @@ def reopened(job: Job, columns: Mapping[str, Columns], progress: Progress, disk:
     end = clock.monotonic() + RELEASED_WITHIN_S
     while True:
         try:
-            return Batches(job, columns, progress, disk, UntilPassed(job, disk, SystemClock().wall_ms))
+            look = UntilPassed(job, disk_of(job.checkpoint, disk), SystemClock().wall_ms)
+            return Batches(job, columns, progress, disk, look)
         except StoreLocked:
             if clock.monotonic() > end:
                 raise

@@ -10,6 +10,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.pipelines.archive import ArchiveDay, days_of
+from gantrymq.spark.pipelines.object_stores import disk_of
 from gantrymq.spark.pipelines.replay_columns import QUEUE, messages_again
 from gantrymq.spark.pipelines.replay_plan import PART_ROWS, VERSION, Part, Plan, Progress, QueueRange, Wanted, parts_of
 from gantrymq.spark.sink.options import Guarantee
@@ -59,10 +60,11 @@ def replay(
     Raises ConfigError when the archive has no such message, and Spark's error when the sink fails.
     """
     disk = disk or OsDisk()
-    disk.make_dirs(job.checkpoint)
-    lock = disk.lock(f"{job.checkpoint}/.gantry.lock")
+    notes = disk_of(job.checkpoint, disk)
+    notes.make_dirs(job.checkpoint)
+    lock = notes.lock(f"{job.checkpoint}/.gantry.lock")
     try:
-        progress = Progress(job.checkpoint, disk)
+        progress = Progress(job.checkpoint, notes)
         plan = progress.plan(job.wanted)
         if plan is None:
             plan = _planned(spark, job, disk)

@@ -22,7 +22,8 @@ from gantrymq.spark.pipelines.batches import Batches
 from gantrymq.spark.pipelines.checkpoint import has_batches, query_id
 from gantrymq.spark.pipelines.job import Job
 from gantrymq.spark.pipelines.job_clock import resume
-from gantrymq.spark.pipelines.job_session import configure, session
+from gantrymq.spark.pipelines.job_session import check_libraries, configure, session
+from gantrymq.spark.pipelines.object_stores import disk_of
 from gantrymq.spark.pipelines.others import Always, UntilPassed
 from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
 from gantrymq.spark.pipelines.projections import Columns, columns_of
@@ -111,6 +112,7 @@ def check(job: Job) -> dict[str, Columns]:
     """
     with session(f"gantry {job.name}", job.run) as spark:
         refuse_unreadable(job, new=True, away_ms=CHECK_MS)
+        check_libraries(spark, job)
         return columns_of(spark, job, _events_without_source(spark, job))
 
 
@@ -120,13 +122,15 @@ def process(
     """Run a job in an existing Spark session."""
     _refuse_addresses(job)
     disk = disk or OsDisk()
+    checkpoint_disk = disk_of(job.checkpoint, disk)
     configure(spark, job)
-    disk.make_dirs(job.checkpoint)
-    lock = disk.lock(f"{job.checkpoint}/.gantry.lock")
+    check_libraries(spark, job)
+    checkpoint_disk.make_dirs(job.checkpoint)
+    lock = checkpoint_disk.lock(f"{job.checkpoint}/.gantry.lock")
     try:
         _refuse_lost_tables(job, disk)
-        refuse_unreadable(job, new=not has_batches(job.checkpoint, disk))
-        clock = resume(job.checkpoint, SystemClock().wall_ms(), disk)
+        refuse_unreadable(job, new=not has_batches(job.checkpoint, checkpoint_disk))
+        clock = resume(job.checkpoint, SystemClock().wall_ms(), checkpoint_disk)
         events = event_stream.events_of(event_stream.messages(spark, job), job, clock)
         process_events = _through_a_server if job.run.is_remote else _here
         return process_events(events, job, columns_of(spark, job, events), ending, progress, disk)
@@ -143,7 +147,7 @@ def _refuse_addresses(job: Job) -> None:
 def _refuse_lost_tables(job: Job, disk: Disk) -> None:
     """Raise TableLost when the checkpoint goes on behind messages that are in no table. Each run makes the tables that
     are missing, also for targets that get no rows."""
-    if not has_batches(job.checkpoint, disk):
+    if not has_batches(job.checkpoint, disk_of(job.checkpoint, disk)):
         return
     for name, target in job.targets.items():
         if not is_there(name, target, disk):
@@ -162,7 +166,7 @@ def _here(
     try:
 
         def write(batch: DataFrame, number: int) -> None:
-            batches.write(batch, number, query_id(job.checkpoint, disk))
+            batches.write(batch, number, query_id(job.checkpoint, disk_of(job.checkpoint, disk)))
 
         _stream(events, job, ending, write, progress, disk)
         return _finished(batches)
@@ -171,7 +175,7 @@ def _here(
 
 
 def _look(job: Job, disk: Disk) -> UntilPassed:
-    return UntilPassed(job, disk, SystemClock().wall_ms)
+    return UntilPassed(job, disk_of(job.checkpoint, disk), SystemClock().wall_ms)
 
 
 def _through_a_server(

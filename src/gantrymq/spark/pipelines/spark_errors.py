@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,10 @@ _DATA: Final = re.compile(
 @contextmanager
 def unlogged() -> Iterator[None]:
     """PySpark does not write the errors of queries into the log: they are expected here, and there may be many."""
-    logger = logging.getLogger("SQLQueryContextLogger")
+    from pyspark.logger import PySparkLogger
+
+    # A logger of another class could not take what PySpark gives to this one.
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
     try:
         yield

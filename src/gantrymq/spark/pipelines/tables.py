@@ -1,39 +1,39 @@
-"""Tables of Parquet files to which a batch is added exactly once, and which merge their small files.
+"""Tables of Parquet files, on a file system or in an object store, to which a batch is added exactly once.
 
-    <table>/<piece>.parquet            published: large files, for every program that reads Parquet
-    <table>/_recent/<piece>.parquet    the newest rows, until there are enough for a large file
-    <table>/_table.json                the columns
+    <table>/<piece>.parquet                  the rows, for every program that reads Parquet
+    <table>/day=2026-01-31/<piece>.parquet   or by the values of columns
+    <table>/_table.json                      the columns
+    <table>/_gantry/<query>.json             the mark: the newest batch of a query, and its files
+    <table>/_gantry/<query>/                 files of tasks that are not committed
 
-``pieces`` explains the names. A batch is one file, and the rename of this file is its commit: after a crash at any line
-the table holds all of the batch or nothing of it, and Spark gives the batch again. A large file appears whole, by one
-rename, and is never changed. Programs that read the directory (Spark, pandas, or DuckDB with ``<table>/*.parquet``)
-ignore ``_recent``, so they see each row at most once, and never one of an unfinished batch. ``Table.read`` sees the
-newest rows as well. Files that were merged are deleted by the merge after the next one, so a slow reader can finish.
+``pieces`` explains the names. Readers of directories ignore what begins with ``_``. The mark is the commit of a batch:
+its files, which are complete then, get their places in the table, and a crash in between is made good by the next
+writer. A file that is visible never changes, and nothing merges files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from gantrymq.errors import StoreFormatUnknown
+from gantrymq.errors import ConfigError, StoreFormatUnknown
 from gantrymq.runtime.disk import Disk, Lock, OsDisk, read_whole, write_durably
-from gantrymq.spark.pipelines.addresses import directory_of
-from gantrymq.spark.pipelines.pieces import Piece, live, merged, to_merge
+from gantrymq.spark.pipelines.addresses import absolute_place, scheme_of
+from gantrymq.spark.pipelines.object_stores import arrow_files, disk_of
+from gantrymq.spark.pipelines.parquet_file import File
+from gantrymq.spark.pipelines.pieces import Piece, staged_name, values_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-PART_ROWS = 1_000_000
-"""A published file has about this many rows,"""
-PART_BYTES = 64 << 20
-"""or this many bytes, whichever is reached first. The last file of a run may be smaller."""
-RECENT, STAGED = "_recent", "_staged"
+MARKS: Final = "_gantry"
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,135 +41,221 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     schema: str
+    partition_by: tuple[str, ...] = ()
+    """Columns whose values are in the names of directories."""
 
 
-VERSION = 2
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a mark."""
+
+    batch: int
+    files: list[str]
+    """Where they are in the table, from its directory."""
+
+
+VERSION: Final = 3
+BEFORE: Final = 2
+"""Tables of this version had their newest rows in directories that readers ignore, and no marks."""
+OLD_DIRECTORY: Final = "_recent"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table on a file system that all Spark processes can read. Only one program may write it at a time."""
+    """One table. The executors and the driver must reach its directory."""
 
     path: str
     schema: str
     """The columns as DDL."""
     disk: Disk
-    part_rows: int = PART_ROWS
-    part_bytes: int = PART_BYTES
+    partition_by: tuple[str, ...] = ()
 
     def lock(self) -> Lock:
-        """Become the only writer. Raises StoreLocked when another program writes this table."""
+        """Become the only writer, and finish what an earlier one began. Raises StoreLocked when another program of
+        this machine writes this table; nobody can lock an object store."""
         self.create()
-        return self.disk.lock(f"{self.path}/_writer.lock")
+        lock = self.disk.lock(f"{self.path}/_writer.lock")
+        try:
+            self._move_from_before()
+            for query, mark in self.marks().items():
+                self._publish(query, mark)
+        except BaseException:
+            lock.release()
+            raise
+        return lock
 
     def create(self) -> None:
         """Write the description, unless it is there. Raises StoreFormatUnknown for a directory of another kind."""
         description = description_of(self.path, self.disk)
         if description is None:
             self.disk.make_dirs(self.path)
-            text = msgspec.json.encode(Description(version=VERSION, schema=self.schema))
-            write_durably(self.disk, f"{self.path}/_table.json", text)
+            self._describe()
         elif description.schema != self.schema:
             raise StoreFormatUnknown(
                 f"the table {self.path} has the columns {description.schema!r}, and not {self.schema!r}; "
                 "write to another directory, or change the projection back"
             )
 
-    def pieces(self) -> list[Piece]:
-        """The files that together hold each row once."""
-        return live(self._all())
-
-    def rows(self) -> int:
-        return sum(piece.rows for piece in self.pieces())
-
     def has(self, query: str, batch: int) -> bool:
         """Whether the batch is in the table. An empty batch leaves no trace."""
-        return any(piece.query == query and piece.covers(batch) for piece in self._all())
+        mark = self._mark(query)
+        return mark is not None and mark.batch >= batch
 
-    def add(self, query: str, batch: int, rows: pa.Table) -> int:
-        """Add the rows of a batch, unless they are there. Returns how many were added.
+    def marks(self) -> dict[str, Mark]:
+        """Each query that has written here, with its newest batch."""
+        names = [name for name in self.disk.list(f"{self.path}/{MARKS}") if name.endswith(".json")]
+        found = {name.removesuffix(".json"): self._mark(name.removesuffix(".json")) for name in names}
+        return {query: mark for query, mark in found.items() if mark is not None}
 
-        When this returns, they are durable. After a crash inside, the table is as before.
+    def staged(self, query: str, name: str = "") -> str:
+        """Where tasks write the files of a query."""
+        return f"{self.path}/{MARKS}/{query}/{name}".rstrip("/")
+
+    def clear(self, query: str) -> None:
+        """Delete what tasks have staged and nobody has committed."""
+        for name in self.disk.list(self.staged(query)):
+            self.disk.remove(self.staged(query, name))
+
+    def commit(self, query: str, batch: int, files: Sequence[File]) -> int:
+        """Add staged files as a batch, unless it is there. Returns how many rows were added.
+
+        When this returns, they are durable. After a crash inside, the table has the batch or not, and the next writer
+        makes the rest of its files visible.
         """
-        if not len(rows) or self.has(query, batch):
+        if not files or self.has(query, batch):
             return 0
-        self.create()
-        self._write(Piece(query, batch, batch, len(rows)), rows)
-        self._compact(query)
-        return len(rows)
+        for one in files:
+            self._check_there(query, one)
+        mark = Mark(batch=batch, files=[one.path for one in files])
+        write_durably(self.disk, f"{self.path}/{MARKS}/{query}.json", msgspec.json.encode(mark))
+        self._publish(query, mark)
+        return sum(one.rows for one in files)
 
-    def finish(self) -> None:
-        """Publish all rows. Called when a run ends, so that other readers see everything then."""
-        self._clean()
-        for query in {piece.query for piece in self.pieces() if not piece.published}:
-            self._publish(self._hidden(query))
+    def directories(self) -> list[str]:
+        """Where files may be, from the directory of the table: itself, or those of the partitions."""
+        level = [""]
+        for name in self.partition_by:
+            level = [
+                f"{path}{one}/"
+                for path in level
+                for one in self.disk.list(f"{self.path}/{path}".rstrip("/"))
+                if one.startswith(f"{name}=")
+            ]
+        return level
 
-    def files(self, *, without_query: str | None = None) -> list[str]:
+    def pieces(self, directories: Iterable[str] | None = None) -> Iterator[tuple[str, Piece]]:
+        """The files that together hold each row once, each with its path from the directory of the table."""
+        for directory in self.directories() if directories is None else directories:
+            for name in self.disk.list(f"{self.path}/{directory}".rstrip("/")):
+                piece = Piece.of(name)
+                if piece is not None:
+                    yield f"{directory}{name}", piece
+
+    def files(self, directories: Iterable[str] | None = None) -> list[str]:
         """The paths of the files that together hold each row once."""
-        return [self._path(piece) for piece in self.pieces() if piece.query != without_query]
+        return [f"{self.path}/{path}" for path, _ in self.pieces(directories)]
 
-    def read(self, spark: SparkSession, *, without_query: str | None = None) -> DataFrame:
-        """The table as a data frame; ``without_query`` leaves out what that query wrote."""
-        files = self.files(without_query=without_query)
+    def rows(self) -> int:
+        return sum(piece.rows for _, piece in self.pieces())
+
+    def read(self, spark: SparkSession, directories: Iterable[str] | None = None) -> DataFrame:
+        """The table, or some of its directories, as a data frame. Spark needs no library of an object store: its
+        workers read by pyarrow."""
+        files = self.files(directories)
         if not files:
             return spark.createDataFrame([], schema=self.schema)
-        return spark.read.schema(self.schema).parquet(*files)
+        if scheme_of(self.path) is None:
+            return spark.read.schema(self.schema).option("basePath", self.path).parquet(*files)
+        paths = spark.createDataFrame([(file,) for file in files], "path string").repartition(len(files))
+        return paths.mapInArrow(_Reading(spark.createDataFrame([], self.schema).schema.json()), self.schema)
 
-    def _all(self) -> list[Piece]:
-        # Recent pieces first: one that is published between the two lists is then in both, and not in none.
-        names = [(name, False) for name in self.disk.list(f"{self.path}/{RECENT}")]
-        names += [(name, True) for name in self.disk.list(self.path)]
-        return [piece for name, published in names if (piece := Piece.of(name, published=published))]
+    def _describe(self) -> None:
+        text = msgspec.json.encode(Description(version=VERSION, schema=self.schema, partition_by=self.partition_by))
+        write_durably(self.disk, f"{self.path}/_table.json", text)
 
-    def _hidden(self, query: str) -> list[Piece]:
-        return [piece for piece in self.pieces() if piece.query == query and not piece.published]
+    def _mark(self, query: str) -> Mark | None:
+        path = f"{self.path}/{MARKS}/{query}.json"
+        if not self.disk.exists(path):
+            return None
+        try:
+            return msgspec.json.decode(read_whole(self.disk, path), type=Mark)
+        except msgspec.DecodeError as error:
+            raise StoreFormatUnknown(f"{path} does not have the expected content: {error}") from error
 
-    def _path(self, piece: Piece) -> str:
-        return f"{self.path}/{piece.name}" if piece.published else f"{self.path}/{RECENT}/{piece.name}"
+    def _check_there(self, query: str, file: File) -> None:
+        staged = self.staged(query, staged_name(file.path))
+        try:
+            size = self.disk.size(staged)
+        except FileNotFoundError:
+            size = -1
+        if size != file.size:
+            raise ConfigError(
+                f"an executor has written {staged}, and it is not there for the driver; give a path that all machines "
+                "share, or an address of an object store"
+            )
 
-    def _write(self, piece: Piece, rows: pa.Table) -> None:
-        directory = f"{self.path}/{STAGED if piece.published else RECENT}"
-        self.disk.make_dirs(directory)
-        write_durably(self.disk, f"{directory}/{piece.name}", parquet(rows))
-        if piece.published:
-            # Staged under another directory: a reader never finds the temporary file of an unfinished write.
-            self.disk.rename(f"{directory}/{piece.name}", self._path(piece))
-            self.disk.sync_dir(self.path)
+    def _publish(self, query: str, mark: Mark) -> None:
+        """Give the files of a batch their places, as far as they do not have them."""
+        waiting = set(self.disk.list(self.staged(query)))
+        moved = [path for path in mark.files if staged_name(path) in waiting]
+        for path in moved:
+            self.disk.make_dirs(f"{self.path}/{path}".rpartition("/")[0])
+            self.disk.rename(self.staged(query, staged_name(path)), f"{self.path}/{path}")
+        for directory in {f"{self.path}/{path}".rpartition("/")[0] for path in moved}:
+            self.disk.sync_dir(directory)
 
-    def _compact(self, query: str) -> None:
-        hidden = self._hidden(query)
-        size = sum(self.disk.size(self._path(piece)) for piece in hidden)
-        if sum(piece.rows for piece in hidden) >= self.part_rows or size >= self.part_bytes:
-            self._clean()
-            self._publish(hidden)
-        elif some := to_merge(hidden):
-            self._clean()
-            self._write(merged(some), self._content(some))
+    def _move_from_before(self) -> None:
+        """Take over a table of the version before, if its last run came to its end: all its rows are visible then."""
+        description = description_of(self.path, self.disk)
+        if description is None or description.version != BEFORE:
+            return
+        for directory in self.directories():
+            hidden = f"{self.path}/{directory}{OLD_DIRECTORY}"
+            if any(Piece.of(name) for name in self.disk.list(hidden)):
+                raise StoreFormatUnknown(
+                    f"{hidden} has rows that the run of an earlier version of this package left behind when it was "
+                    "killed. Run the job to its end once with that version; or move the table away, and give a new "
+                    "checkpoint"
+                )
+        self.disk.make_dirs(f"{self.path}/{MARKS}")
+        newest: dict[str, int] = {}
+        for _, piece in self.pieces():
+            newest[piece.query] = max(piece.last, newest.get(piece.query, 0))
+        for query, batch in newest.items():
+            text = msgspec.json.encode(Mark(batch=batch, files=[]))
+            write_durably(self.disk, f"{self.path}/{MARKS}/{query}.json", text)
+        self._describe()
 
-    def _publish(self, hidden: Sequence[Piece]) -> None:
-        self._write(replace(merged(hidden), published=True), self._content(hidden))
 
-    def _content(self, pieces: Sequence[Piece]) -> pa.Table:
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Reads files in the workers of Spark. Pickled."""
+
+    schema: str
+    """The columns in Spark's JSON."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import json
+
         import pyarrow as pa
         import pyarrow.parquet as pq
+        from pyspark.sql.pandas.types import to_arrow_schema
+        from pyspark.sql.types import StructType
 
-        files = [pa.BufferReader(read_whole(self.disk, self._path(piece))) for piece in pieces]
-        return pa.concat_tables([pq.read_table(file) for file in files])
-
-    def _clean(self) -> None:
-        """Delete the pieces that an earlier merge has replaced, and what a crash left behind."""
-        everything, kept = self._all(), set(self.pieces())
-        for piece in everything:
-            if piece not in kept:
-                self.disk.remove(self._path(piece))
-        for name in self.disk.list(f"{self.path}/{STAGED}"):
-            self.disk.remove(f"{self.path}/{STAGED}/{name}")
+        wanted = to_arrow_schema(StructType.fromJson(json.loads(self.schema)), timezone="UTC")
+        for path in (path for batch in batches for path in batch.column(0).to_pylist()):
+            files, inner = arrow_files(path)
+            with files.open_input_file(inner) as file:
+                for batch in pq.ParquetFile(file).iter_batches():
+                    rows = pa.Table.from_batches([batch])
+                    for field in wanted:
+                        if field.name not in rows.column_names:
+                            value = pa.array([values_in(path).get(field.name)] * rows.num_rows, pa.string())
+                            rows = rows.append_column(field.name, value.cast(field.type))
+                    yield from rows.select(wanted.names).cast(wanted).to_batches()
 
 
 def description_of(path: str, disk: Disk) -> Description | None:
     """The description of the table in a directory; None when there is no table. Raises StoreFormatUnknown."""
-    if disk.list(f"{path}/_manifest"):
-        raise StoreFormatUnknown(f"{path} was written by a development version; move it away and run the job again")
     file = f"{path}/_table.json"
     if not disk.exists(file):
         return None
@@ -177,29 +263,19 @@ def description_of(path: str, disk: Disk) -> Description | None:
         description = msgspec.json.decode(read_whole(disk, file), type=Description)
     except msgspec.DecodeError as error:
         raise StoreFormatUnknown(f"{file} does not describe a table: {error}") from error
-    if description.version != VERSION:
+    if description.version not in (BEFORE, VERSION):
         raise StoreFormatUnknown(f"{file} has version {description.version}; this release reads version {VERSION}")
     return description
 
 
-def parquet(rows: pa.Table) -> bytes:
-    """The rows as a Parquet file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink, compression="zstd")
-    return sink.getvalue().to_pybytes()
-
-
 def read_table(spark: SparkSession, path: str | Path) -> DataFrame:
-    """The table in a directory, for example ``out/shipping``, with its newest rows.
+    """The table in a directory or at an address, for example ``out/shipping``.
 
     Raises StoreFormatUnknown when no pipeline has written a table there.
     """
-    disk = OsDisk()
-    path = directory_of(str(path), "the table")  # absolute: a server of Spark Connect works in another directory
+    path = absolute_place(str(path))  # a server of Spark Connect works in another directory
+    disk = disk_of(path, OsDisk())
     description = description_of(path, disk)
     if description is None:
         raise StoreFormatUnknown(f"there is no table of a pipeline in {path}; give the directory of one table")
-    return Table(path, description.schema, disk).read(spark)
+    return Table(path, description.schema, disk, description.partition_by).read(spark)

@@ -14,8 +14,8 @@ from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.pipelines.job import DeltaTarget
 from gantrymq.spark.pipelines.known_rows import distinct, filter_of
 from gantrymq.spark.pipelines.others import NOBODY
+from gantrymq.spark.pipelines.parquet_file import File, write_file
 from gantrymq.spark.pipelines.targets import delta_log
-from gantrymq.spark.pipelines.targets.parquet_file import File, write_file
 from gantrymq.spark.pipelines.targets.staging import Staged, refusal_in
 
 if TYPE_CHECKING:

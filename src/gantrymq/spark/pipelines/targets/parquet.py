@@ -1,162 +1,194 @@
-"""The target ``parquet``: a table of ``tables``, or one for each combination of values of ``partition_by``."""
+"""The target ``parquet``: a table of ``tables``, with directories for the values of ``partition_by``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.runtime.disk import Disk
+from gantrymq.runtime.disk import Disk, OsDisk
+from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.pipelines.job import ParquetTarget
-from gantrymq.spark.pipelines.known_rows import distinct, filter_of, without
+from gantrymq.spark.pipelines.known_rows import distinct, filter_of
+from gantrymq.spark.pipelines.object_stores import arrow_files, disk_of
+from gantrymq.spark.pipelines.parquet_file import File, FileWriter, groups
+from gantrymq.spark.pipelines.pieces import NO_VALUE, Piece, directory_text, values_in
 from gantrymq.spark.pipelines.tables import Table
-from gantrymq.spark.pipelines.targets.staging import InDescriptions, Stage, Staged, rows_in
+from gantrymq.spark.pipelines.targets.staging import Staged, refusal_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""The directory name for null, which Spark and pyarrow read as null."""
-LONGEST_NAME = 255
+LONGEST_NAME: Final = 255
 """Bytes in the name of a directory, on all usual file systems."""
-DIRECTORIES_KEPT = 8
-"""The keys that other queries have put into so many directories are kept in memory. A job that reads old messages
-again goes through the days of all topics at about the same pace."""
+OPEN_FILES: Final = 64
+"""A task writes to so many directories at once."""
 
 
 class ParquetWriter:
     """Writes to ``path``, or to ``path/day=2026-01-01/topic=orders`` and so on."""
 
     def __init__(self, target: ParquetTarget, schema: str, disk: Disk) -> None:
-        self._root = Table(target.path, schema, disk)
-        self._partition_by = target.partition_by
-        self._key = [name for name in target.key if name not in target.partition_by]
-        self._known: dict[tuple[str, str], pa.Table | None] = {}
-        """By query and directory: the keys that others have put there."""
-        self._staged: pa.Table | None = None
-        self._lock = self._root.lock()
-        self._disk = disk
+        self._table = Table(target.path, schema, disk_of(target.path, disk), target.partition_by)
+        self._lock = self._table.lock()
 
     def has(self, query: str, batch: int) -> bool:
-        # Of a partitioned batch some directories may be there and others not; ``add`` looks into each.
-        return not self._partition_by and self._root.has(query, batch)
+        return self._table.has(query, batch)
+
+    def stage(self, query: str, batch: int) -> ParquetStage:
+        self._table.clear(query)
+        return ParquetStage(self._table.staged(query), self._table.partition_by, query, batch)
+
+    def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
+        return refusal_in(staged) is None
+
+    def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
+        return self._table.commit(query, batch, [File.decoded(one.content) for one in staged])
 
     def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
         """Values that cannot be the name of a directory. A file has every value that Spark has."""
-        found: dict[int, str] = {}
-        _check_columns(rows, self._partition_by)
-        for name in self._partition_by:
-            for value in rows[name].unique().to_pylist():
-                reason = _not_a_directory(name, value)
-                if reason is not None:
-                    found |= dict.fromkeys(_indices(rows[name], value), reason)
-        return found
-
-    def stage(self, query: str, batch: int) -> Stage:
-        return InDescriptions()
-
-    def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
-        self._staged = rows_in(staged)
-        return self._staged is None or not self.refusals(query, batch, self._staged)
-
-    def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
-        return 0 if self._staged is None else self.add(query, batch, self._staged)
-
-    def add(self, query: str, batch: int, rows: pa.Table) -> int:
-        if not self._partition_by:
-            return self._add(self._root, query, batch, rows)
-        return sum(
-            self._add(self._at(path), query, batch, part) for path, part in _parts(rows, self._partition_by)
-        )  # fmt: skip
+        return unnameable(rows, self._table.partition_by)
 
     def others(self, query: str) -> Mapping[str, int]:
-        if self._key:
-            return {}  # ``add`` finds them
-        pieces = [piece for table in self._tables() for piece in table.pieces() if piece.query != query]
-        return {piece.query: piece.last for piece in sorted(pieces, key=lambda one: one.last)}
+        return {name: mark.batch for name, mark in self._table.marks().items() if name != query}
 
     def known(self, query: str, keys: pa.Table) -> pa.Table | None:
-        if self._key:
-            return None
-        names = keys.column_names
-        return _one([found for table in self._tables() if (found := self._of_others(table, query, names, keys))])
+        import pyarrow as pa
+
+        found = []
+        for path, piece in self._table.pieces(self._directories(keys)):
+            if piece.query != query:
+                found.append(_keys_in(f"{self._table.path}/{path}", values_in(path), keys))
+        return pa.concat_tables(found) if found else None
 
     def rows(self) -> int:
-        return sum(table.rows() for table in self._tables())
+        return self._table.rows()
 
     def finish(self) -> None:
-        for table in self._tables():
-            table.finish()
+        """Everything is visible already."""
 
     def close(self) -> None:
         self._lock.release()
 
-    def _add(self, table: Table, query: str, batch: int, rows: pa.Table) -> int:
-        if self._key and len(rows):
-            place = (query, table.path)
-            if place not in self._known:
-                # Nobody else can write while this writer is open, so what others have put there does not change.
-                self._known[place] = self._of_others(table, query, self._key)
-                if len(self._known) > DIRECTORIES_KEPT:
-                    del self._known[next(iter(self._known))]
-            known = self._known[place]
-            rows = rows if known is None else without(rows, known, self._key)
-        return table.add(query, batch, rows)
-
-    def _of_others(
-        self, table: Table, query: str, columns: Sequence[str], keys: pa.Table | None = None
-    ) -> pa.Table | None:
-        """These columns of what other queries have put into one directory. Columns of ``partition_by`` are text.
-        ``keys``: only of rows that may have one of these."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        directories = dict(one.partition("=")[::2] for one in table.path.removeprefix(self._root.path).split("/"))
-        wanted = [name for name in columns if name not in self._partition_by]
-        found = []
-        for file in table.files(without_query=query):
-            only = None if keys is None or not wanted else filter_of(keys.select(wanted), pq.read_schema(file))
-            rows = pq.read_table(file, columns=wanted, partitioning=None, filters=only)
-            for name in columns:
-                if name in self._partition_by:
-                    value = None if directories[name] == NO_VALUE else unquote(directories[name])
-                    rows = rows.append_column(name, pa.array([value] * rows.num_rows, pa.string()))
-            found.append(rows.select(list(columns)) if keys is None else distinct(rows, columns))
-        return _one(found)
-
-    def _at(self, path: str) -> Table:
-        return Table(f"{self._root.path}/{path}", self._root.schema, self._disk)
-
-    def _tables(self) -> Iterator[Table]:
-        """All tables: the root, or those in the directories of the partitions."""
-        if not self._partition_by:
-            yield self._root
-            return
-        level = [""]
-        for name in self._partition_by:
-            level = [
-                f"{path}{one}/"
-                for path in level
-                for one in self._disk.list(f"{self._root.path}/{path}")
-                if one.startswith(f"{name}=")
-            ]
-        for path in level:
-            yield self._at(path.rstrip("/"))
+    def _directories(self, keys: pa.Table) -> list[str]:
+        """Those that can have rows with these keys."""
+        wanted = {
+            name: {directory_text(value) for value in keys[name].unique().to_pylist()}
+            for name in self._table.partition_by
+            if name in keys.column_names
+        }
+        return [
+            path
+            for path in self._table.directories()
+            if all(f"/{path}".find(f"/{name}=") < 0 or _named(path, name) in texts for name, texts in wanted.items())
+        ]
 
 
-def _one(tables: Sequence[pa.Table]) -> pa.Table | None:
-    """All rows of these tables, whose types may differ in their time zones; None if there are no tables."""
+def _named(path: str, name: str) -> str:
+    return f"/{path}".partition(f"/{name}=")[2].partition("/")[0]
+
+
+def _keys_in(path: str, directories: Mapping[str, str | None], keys: pa.Table) -> pa.Table:
+    """The keys of a file, as far as they can be among ``keys``, each once."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    return pa.concat_tables([table.cast(tables[0].schema) for table in tables]) if tables else None
+    files, inner = arrow_files(path)
+    inside = [name for name in keys.column_names if name not in directories]
+    only = filter_of(keys.select(inside), pq.read_schema(inner, filesystem=files)) if inside else None
+    rows = pq.read_table(inner, columns=inside, partitioning=None, filters=only, filesystem=files)
+    for name in keys.column_names:
+        if name in directories:
+            value = pa.array([directories[name]] * rows.num_rows, pa.string())
+            rows = rows.append_column(name, value)
+    rows = rows.select(keys.column_names).cast(keys.schema)
+    return distinct(rows, keys.column_names)
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetStage:
+    """Writes a file for each directory, where no reader looks."""
+
+    path: str
+    """Where the files of the query wait for their commit."""
+    partition_by: tuple[str, ...]
+    query: str
+    batch: int
+
+    def write(self, rows: Iterable[pa.RecordBatch], task: int) -> Iterator[Staged]:
+        open_files: dict[str, FileWriter] = {}
+        written: list[Staged] = []
+        try:
+            for table in groups(rows):
+                refused = unnameable(table, self.partition_by)
+                if refused:
+                    yield Staged(0, refused=next(iter(refused.values())))
+                    return
+                for directory, part in _parts(table, self.partition_by):
+                    if directory not in open_files:
+                        if len(open_files) == OPEN_FILES:
+                            oldest = next(iter(open_files))
+                            written.append(self._finished(oldest, open_files.pop(oldest)))
+                        open_files[directory] = self._opened(part)
+                    open_files[directory].write(part)
+            while open_files:
+                written.append(self._finished(*open_files.popitem()))
+        finally:
+            for one in open_files.values():
+                one.abandon()
+        yield from written
+
+    def _opened(self, part: pa.Table) -> FileWriter:
+        name = f"{SystemRng().token(8).hex()}.parquet"
+        disk = disk_of(self.path, OsDisk())
+        disk.make_dirs(self.path)
+        return FileWriter(name, _Stream(disk, f"{self.path}/{name}"), part.schema)
+
+    def _finished(self, directory: str, writer: FileWriter) -> Staged:
+        """The file is complete, and described by the name that it will have in the table."""
+        file = writer.finish()
+        disk_of(self.path, OsDisk()).sync_dir(self.path)
+        piece = Piece(self.query, self.batch, self.batch, file.rows, file.path.removesuffix(".parquet"))
+        named = File(f"{directory}{piece.name}", file.rows, file.size, {}, {})
+        return Staged(file.rows, named.encoded())
+
+
+class _Stream:
+    """A file of a ``Disk`` for pyarrow, which is durable when it is closed."""
+
+    closed = False
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._file = disk.open(path, create=True)
+        self._end = 0
+
+    def write(self, data: Any) -> int:
+        content = bytes(data)
+        self._file.write(content, self._end)
+        self._end += len(content)
+        return len(content)
+
+    def tell(self) -> int:
+        return self._end
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._file.sync()
+            self._file.close()
 
 
 def _parts(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
-    """The rows for each combination of values of these columns, with the path of its directory."""
+    """The rows for each combination of values of these columns, with the path of its directory, which ends with /."""
     import pyarrow.compute as pc
 
-    _check_columns(rows, names)
+    if not names:
+        yield "", rows
+        return
     values = rows.select(list(names)).group_by(list(names)).aggregate([])
     rest = rows.drop_columns(list(names))
     for row in values.to_pylist():
@@ -166,15 +198,23 @@ def _parts(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, pa.Table
                 pc.is_null(rows[name]) if row[name] is None else pc.fill_null(pc.equal(rows[name], row[name]), False)
             )
             chosen = equal if chosen is None else pc.and_(chosen, equal)
-        yield "/".join(f"{name}={directory_text(row[name])}" for name in names), rest.filter(chosen)
+        yield "".join(f"{name}={directory_text(row[name])}/" for name in names), rest.filter(chosen)
 
 
-def _check_columns(rows: pa.Table, names: Sequence[str]) -> None:
+def unnameable(rows: pa.Table, names: Sequence[str]) -> dict[int, str]:
+    """The rows with a value after which no directory can be named: by index, with the reason."""
     missing = [name for name in names if name not in rows.column_names]
     if missing:
         raise ConfigError(
             f"partition_by: the projection has no column {missing[0]}; it has {', '.join(rows.column_names)}"
         )
+    found: dict[int, str] = {}
+    for name in names:
+        for value in rows[name].unique().to_pylist():
+            reason = _not_a_directory(name, value)
+            if reason is not None:
+                found |= dict.fromkeys(_indices(rows[name], value), reason)
+    return found
 
 
 def _not_a_directory(name: str, value: Any) -> str | None:
@@ -192,8 +232,3 @@ def _indices(column: pa.ChunkedArray, value: Any) -> list[int]:
     import pyarrow.compute as pc
 
     return list(pc.indices_nonzero(pc.equal(column, pa.scalar(value, column.type))).to_pylist())
-
-
-def directory_text(value: Any) -> str:
-    """A value as it is written in the name of a directory."""
-    return NO_VALUE if value is None else quote(str(value), safe=" -_.")

@@ -15,6 +15,7 @@ from gantrymq.spark.pipelines.job import (
     Target,
     TopicTarget,
 )
+from gantrymq.spark.pipelines.object_stores import disk_of
 from gantrymq.spark.pipelines.projections import Columns
 from gantrymq.spark.pipelines.tables import description_of
 from gantrymq.spark.pipelines.targets.postgresql_connection import Databases
@@ -67,7 +68,7 @@ def is_there(name: str, target: TableTarget, disk: Disk) -> bool:
     """Whether the table of a target is the one that an earlier run has made. That of PostgreSQL is made by its owner,
     and the first run has noted it in the database. Raises ConfigError for a table that its owner has not made."""
     if isinstance(target, ParquetTarget):
-        return description_of(target.path, disk) is not None
+        return description_of(target.path, disk_of(target.path, disk)) is not None
     if isinstance(target, DeltaTarget):
         from gantrymq.spark.pipelines.targets.delta import DeltaWriter
 

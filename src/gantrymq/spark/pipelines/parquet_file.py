@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,31 +37,53 @@ class File(msgspec.Struct, frozen=True):
         return msgspec.json.decode(content, type=cls)
 
 
+class FileWriter:
+    """Writes a file. Groups of rows come one after the other."""
+
+    def __init__(self, path: str, stream: Any, schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq
+
+        self._path = path
+        self._stream = stream
+        self._rows = 0
+        """Of a file without columns, the file does not say it."""
+        self._writer = pq.ParquetWriter(stream, schema, compression="zstd")
+
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows)
+        self._rows += rows.num_rows
+
+    def finish(self) -> File:
+        """The file is complete, and durable if its stream is when it is closed."""
+        self._writer.close()
+        size = self._stream.tell()
+        self._stream.close()
+        found = self._writer.writer.metadata
+        ends, nulls = _facts(found, self._writer.schema)
+        return File(self._path, self._rows, size, ends, nulls)
+
+    def abandon(self) -> None:
+        """The file is of no use. It may be incomplete, and nobody has heard of it."""
+        with suppress(Exception):
+            self._stream.close()
+
+
 def write_file(path: str, open_stream: Callable[[], Any], rows: Iterable[pa.RecordBatch]) -> File | None:
     """Write rows to a stream, which is opened for the first of them. None: there are none."""
-    import pyarrow.parquet as pq
-
-    writer: Any = None
-    stream: Any = None
+    writer: FileWriter | None = None
     try:
-        for table in _groups(rows):
+        for table in groups(rows):
             if writer is None:
-                stream = open_stream()
-                writer = pq.ParquetWriter(stream, table.schema, compression="zstd")
-            writer.write_table(table)
-        if writer is None:
-            return None
-        writer.close()
-        size = stream.tell()
-    finally:
-        if stream is not None:
-            stream.close()
-    found = writer.writer.metadata
-    ends, nulls = _facts(found, writer.schema)
-    return File(path, found.num_rows, size, ends, nulls)
+                writer = FileWriter(path, open_stream(), table.schema)
+            writer.write(table)
+        return None if writer is None else writer.finish()
+    except BaseException:
+        if writer is not None:
+            writer.abandon()
+        raise
 
 
-def _groups(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def groups(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """The rows in tables that are large enough for a group of a file."""
     import pyarrow as pa
 
