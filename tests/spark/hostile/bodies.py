@@ -139,7 +139,7 @@ def avro_bodies(chance: random.Random, count: int) -> Iterator[Made]:
         one = values(chance)
         cents = None if one.price is None else int(one.price.scaleb(2))
         price = None if cents is None else cents.to_bytes(9, signed=True)
-        record: dict[str, Any] = {**_fields(one), "price": price, "at": one.micros}
+        record: dict[str, Any] = {**fields_of(one), "price": price, "at": one.micros}
         fate = Fate.EVENT
         if chance.random() < 0.1:
             fate = Fate.DEAD
@@ -150,7 +150,7 @@ def avro_bodies(chance: random.Random, count: int) -> Iterator[Made]:
             record[name] = value
         stream = BytesIO()
         fastavro.schemaless_writer(stream, schema, record)
-        yield _perhaps_broken(chance, Made(stream.getvalue(), fate, one if fate is Fate.EVENT else None))
+        yield perhaps_broken(chance, Made(stream.getvalue(), fate, one if fate is Fate.EVENT else None))
 
 
 def protobuf_bodies(chance: random.Random, count: int) -> Iterator[Made]:
@@ -166,7 +166,7 @@ def protobuf_bodies(chance: random.Random, count: int) -> Iterator[Made]:
                 setattr(message, name, value)
         if one.price is not None:
             message.price = int(one.price)
-            one = Values(**{**_fields(one), "price": Decimal(int(one.price))})
+            one = Values(**{**fields_of(one), "price": Decimal(int(one.price))})
         if one.micros is not None:
             message.at.seconds, micros = divmod(one.micros, 1_000_000)
             message.at.nanos = micros * 1000
@@ -176,14 +176,14 @@ def protobuf_bodies(chance: random.Random, count: int) -> Iterator[Made]:
             seconds, nanos = chance.choice(((1 << 62, 0), (-(1 << 62), 0), (0, 1), (0, -1), (0, 2_000_000_000)))
             message.at.seconds, message.at.nanos = seconds, nanos
         made = Made(message.SerializeToString(), fate, one if fate is Fate.EVENT else None)
-        yield _perhaps_broken(chance, made)
+        yield perhaps_broken(chance, made)
 
 
-def _fields(one: Values) -> dict[str, Any]:
+def fields_of(one: Values) -> dict[str, Any]:
     return {name: getattr(one, name) for name in Values.__slots__}
 
 
-def _perhaps_broken(chance: random.Random, made: Made) -> Made:
+def perhaps_broken(chance: random.Random, made: Made) -> Made:
     if chance.random() > 0.2:
         return made
     body = made.body

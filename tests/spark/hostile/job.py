@@ -8,6 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
+
 from gantrymq.spark.pipelines.job import (
     Body,
     DeltaTarget,
@@ -21,11 +23,20 @@ from gantrymq.spark.pipelines.job import (
 from tests.spark.hostile.bodies import AVRO, Made, avro_bodies, json_bodies, protobuf_bodies
 from tests.spark.hostile.judge import Found
 from tests.spark.hostile.protobuf_schema import NAME, descriptor_set
+from tests.spark.hostile.registered import (
+    OWN,
+    PREFIX,
+    SUBJECT,
+    registered_avro,
+    registered_json,
+    registered_protobuf,
+)
 from tests.spark.hostile.values import LONGEST_NOTE, VALID
 from tests.sql.databases import Place
 
 FORMATS: dict[str, Callable[[Random, int], Iterator[Made]]] = {
     "json": json_bodies, "avro": avro_bodies, "protobuf": protobuf_bodies,
+    "registered_json": registered_json, "registered_avro": registered_avro, "registered_protobuf": registered_protobuf,
 }  # fmt: skip
 OFFSET_BYTES = 100
 """Between two messages in the log of the broker."""
@@ -39,8 +50,14 @@ _PLACE = "message.log_offset AS place"
 _DDL = "id string, n int, price decimal(12,2), at timestamp, note string, kind string, code string, ratio double"
 
 
-def body_of(form: str, where: Path) -> Body:
-    """How the job reads a format."""
+def body_of(form: str, where: Path, registry: str | None) -> Body:
+    """How the job reads a format. ``registry``: its address, for the formats that name their schemas."""
+    if registry is not None:
+        plain = body_of(form.removeprefix(PREFIX), where, None)
+        if plain.format == "avro":
+            (where / "event.avsc").write_text(json.dumps(OWN))
+        # Some of the versions cannot be read: their messages must become dead letters.
+        return msgspec.structs.replace(plain, registry=registry, subject=SUBJECT, compatibility="none")
     if form == "json":
         return Body(schema=_DDL)
     if form == "avro":
@@ -50,7 +67,7 @@ def body_of(form: str, where: Path) -> Body:
     return Body(format="protobuf", schema_file=f"{where}/event.desc", message=NAME)
 
 
-def job_of(form: str, where: Path, name_servers: str, database: Place, max_rows: int) -> Job:
+def job_of(form: str, where: Path, name_servers: str, database: Place, max_rows: int, registry: str | None) -> Job:
     """The job; its table in PostgreSQL is made here."""
     table = f"hostile_{form}"
     database.execute(
@@ -62,7 +79,7 @@ def job_of(form: str, where: Path, name_servers: str, database: Place, max_rows:
         name=f"hostile-{form}",
         checkpoint=f"{where}/checkpoint",
         source={"nameServers": name_servers, "subscribe": TOPIC, "columns": "log_offset"},
-        body=body_of(form, where),
+        body=body_of(form, where, registry),
         events=Events(valid=VALID),
         targets={
             WIDE: ParquetTarget(

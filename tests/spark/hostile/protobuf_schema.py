@@ -11,6 +11,18 @@ _FIELDS = (
 )  # fmt: skip
 
 
+_SCALARS = {"TYPE_MESSAGE": "google.protobuf.Timestamp"}
+PROTO = (
+    'syntax = "proto2"; package hostile; import "google/protobuf/timestamp.proto";\nmessage Event { '
+    + " ".join(
+        f"optional {_SCALARS.get(kind, kind.removeprefix('TYPE_').lower())} {name} = {number};"
+        for number, (name, kind) in enumerate(_FIELDS, 1)
+    )
+    + " }"
+)
+"""The same as a text, for a registry."""
+
+
 def descriptor_set() -> bytes:
     """What protoc writes for the type: every field is optional, and knows whether it is there."""
     from google.protobuf import descriptor_pb2, timestamp_pb2

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from gantrymq.spark.pipelines.running import Ending, process, process_range
 from tests.spark.fakes import START_MS, FakeBroker
 from tests.spark.hostile.job import FORMATS, TOPIC, found_in, job_of
 from tests.spark.hostile.judge import wrong
+from tests.spark.hostile.registered import PREFIX, registry_for
 from tests.spark.log_server import LogServer
 from tests.sql.database_servers import PostgreSQL
 from tests.sql.databases import Place
@@ -56,11 +57,12 @@ def play(
     made = list(FORMATS[form](chance, bodies))
     queue = MessageQueue(TOPIC, "broker-a", 0)
     where.mkdir()
-    with LogServer(FakeBroker(answers_at_most=5000)) as server:
+    registry = registry_for(form) if form.startswith(PREFIX) else nullcontext(None)
+    with LogServer(FakeBroker(answers_at_most=5000)) as server, registry as url:
         server.broker.logs[queue] = {}
         for one in made:
             server.broker.append(queue, one.body)
-        job = job_of(form, where, server.address, database, batch)
+        job = job_of(form, where, server.address, database, batch, url)
         crashes = 0
         with crashing(chance, crash):
             while not _finished(spark, job, bodies, batch, stream=stream):
@@ -87,21 +89,21 @@ def _finished(spark: Any, job: Job, bodies: int, batch: int, *, stream: bool) ->
 @contextmanager
 def crashing(chance: random.Random, probability: float) -> Iterator[None]:
     """Writes to a target end the job now and then, before them or after them."""
-    add = Batches._commit
+    commit = Batches._commit
 
     def perhaps(self: Batches, *rest: Any) -> int:
         if chance.random() < probability:
             raise Killed
-        added = add(self, *rest)
+        committed = commit(self, *rest)
         if chance.random() < probability:
             raise Killed
-        return added
+        return committed
 
     Batches._commit = perhaps  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Batches._commit = add  # type: ignore[method-assign]
+        Batches._commit = commit  # type: ignore[method-assign]
 
 
 def _sort(reason: str) -> str:
@@ -113,7 +115,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--bodies", type=int, default=30_000, help="of all formats together")
-    parser.add_argument("--formats", default=",".join(FORMATS), help="some of json, avro and protobuf")
+    parser.add_argument("--formats", default=",".join(FORMATS), help="some of them, with commas between; default: all")
     parser.add_argument("--batch", type=int, default=5_000, help="the most messages in a batch")
     parser.add_argument("--crash", type=float, default=0.01, help="how probably a write to a target ends the job")
     parser.add_argument("--backfill", action="store_true", help="by a backfill instead of a stream")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 def test_each_message_is_in_every_table_or_in_the_dead_letters_once(
     spark: Any, form: str, tmp_path: Path, postgresql: Place
 ) -> None:
-    for library in ("deltalake", "pyiceberg", "fastavro", "google.protobuf"):
+    for library in ("deltalake", "pyiceberg", "fastavro", "google.protobuf", "confluent_kafka", "grpc_tools"):
         pytest.importorskip(library)
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
