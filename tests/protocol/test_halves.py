@@ -16,12 +16,15 @@ from gantrymq.protocol.halves import (
 )
 
 LONG = st.integers(-(2**63), 2**63 - 1)
-ENDS = st.lists(st.builds(HalfEnd, LONG, LONG, st.text(max_size=40)), max_size=5)
+ALIKE = st.text(st.characters(max_codepoint=127), min_size=3, max_size=3)
+"""Keys of one length are read together."""
+ENDS = st.one_of([st.lists(st.builds(HalfEnd, LONG, LONG, keys), max_size=5) for keys in (st.text(max_size=40), ALIKE)])
 
 
 @given(ENDS)
 def test_ends_are_read_as_they_were_written(ends: list[HalfEnd]) -> None:
     assert decode_ends(encode_ends(ends)) == ends
+    assert decode_ends(encode_ends(ends), 2) == ends[:2]
 
 
 @given(ENDS, st.data())
@@ -38,6 +41,9 @@ def test_a_cut_list_of_ends_is_refused_or_is_a_shorter_list(ends: list[HalfEnd],
 def test_a_key_that_is_not_text_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="UTF-8"):
         decode_ends(bytes(16) + b"\x00\x01\xff")
+    cut = [bytes(16) + b"\x00\x01\xc3", bytes(16) + b"\x00\x01\xa9"]
+    with pytest.raises(RemoteProtocolError, match="UTF-8"):
+        decode_ends(b"".join(cut))
 
 
 @given(st.lists(st.tuples(LONG, LONG), max_size=5))

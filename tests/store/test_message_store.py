@@ -41,7 +41,9 @@ def test_an_append_is_visible_only_when_it_is_durable(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = open_store(small(tmp_path))
         observed: list[tuple[str, int, int, int, str]] = []
-        store.arrivals.append(lambda *place: observed.append(place))
+        store.arrivals.append(
+            lambda topic, queue_id, found: observed.extend([(topic, queue_id, *one[2:3], *one[5:7]) for one in found])
+        )
         placed = store.append([record(), record(queue_id=2)])
         assert store.queue_range("Orders", 0) == (0, 0) and store.read(0) is None and not observed
         assert store.get("Orders", 0, 0, 1, 100).status is GetStatus.NO_MESSAGE_IN_QUEUE

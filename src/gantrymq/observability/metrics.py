@@ -66,6 +66,15 @@ class Histogram:
             self.counts[bisect_left(self.bounds, value)] += times
         self.sum += value * times
 
+    def observe_all(self, values: Sequence[int]) -> None:
+        """``observe`` of several values."""
+        if max(values) <= self._first:
+            self.counts[0] += len(values)
+            self.sum += sum(values)
+        else:
+            for value in values:
+                self.observe(value)
+
     def add(self, other: Histogram) -> None:
         """Add the values of another one with the same bounds."""
         self.counts = [mine + more for mine, more in zip(self.counts, other.counts, strict=True)]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from gantrymq.errors import RemoteProtocolError
@@ -54,6 +55,9 @@ def encode_ends(ends: Sequence[HalfEnd]) -> bytes:
 
 def decode_ends(body: bytes, most: int | None = None) -> list[HalfEnd]:
     """The first ``most``, or all. Raises RemoteProtocolError when the body does not consist of whole items."""
+    alike = _alike(body, most)
+    if alike is not None:
+        return alike
     ends: list[HalfEnd] = []
     position, size = 0, len(body)
     while position < size and len(ends) != most:
@@ -69,6 +73,22 @@ def decode_ends(body: bytes, most: int | None = None) -> list[HalfEnd]:
         except UnicodeDecodeError as error:
             raise RemoteProtocolError(f"the UNIQ_KEY at byte {start} of a list of ends is not UTF-8") from error
     return ends
+
+
+def _alike(body: bytes, most: int | None) -> list[HalfEnd] | None:
+    """``decode_ends`` where all keys have one length, as nearly always, in half the time; None: look at each."""
+    if len(body) < _END.size:
+        return None
+    length: int = _END.unpack_from(body)[2]
+    if len(body) % (_END.size + length):
+        return None
+    items = list(islice(struct.Struct(f">qqH{length}s").iter_unpack(body), most))
+    if any([length_of_key != length for _, _, length_of_key, _ in items]):
+        return None
+    try:
+        return [HalfEnd(queue_offset, log_offset, key.decode()) for queue_offset, log_offset, _, key in items]
+    except UnicodeDecodeError:
+        return None
 
 
 def encode_codes(codes: Sequence[int]) -> bytes:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from gantrymq.errors import InvariantViolated
 from gantrymq.message import properties
 from gantrymq.message.system_topics import SCHEDULE
 from gantrymq.message.tags import tags_code
 from gantrymq.store.queues.consume_queue import ConsumeQueue
-
-Arrival: TypeAlias = Callable[[str, int, int, int, str], None]
-"""Called with (topic, queue id, queue offset, tags code, properties text)."""
-
 
 Pending: TypeAlias = tuple[int, ConsumeQueue | None, int, int, int, int, str, int, str, str | None, int]
 """A record that is appended and not visible yet; a plain tuple, as one is made for every message:
@@ -25,6 +21,9 @@ none; None: it is still to be found in the properties), type (``message_types``)
 """
 
 Visible: TypeAlias = Callable[[list[Pending]], None]
+
+Arrival: TypeAlias = Callable[[str, int, Sequence[Pending]], None]
+"""Called with the topic, the queue id, and the records that became visible there together, in their order."""
 
 
 def tags_code_of(properties_text: str) -> int:
@@ -51,6 +50,9 @@ def queue_tags_code(topic: str, properties_text: str, store_timestamp: int, dela
     return tags_code_of(properties_text)
 
 
+_GAP: Final = "queue offsets become visible without a gap"
+
+
 class Dispatch:
     """The records between "appended" and "visible", in log order."""
 
@@ -66,44 +68,88 @@ class Dispatch:
         self.last_record = last_record
         """Log offset of the newest visible record; -1 when not known."""
         self.arrivals: list[Arrival] = []
-        """Callbacks for every record; ``arrivals_of`` has those for one topic."""
+        """Told about all records; ``arrivals_of`` has those for one topic."""
         self._arrivals_of: dict[str, list[Arrival]] = {}
         self._index = index
         self.changed: dict[ConsumeQueue, None] = {}
         """Queues (an ordered set) with entries that are only in memory."""
 
     def arrivals_of(self, topic: str) -> list[Arrival]:
-        """Told about the records of one topic: every call for every message shows in the rate of sends."""
+        """Told about the records of one topic: every call shows in the rate of sends."""
         return self._arrivals_of.setdefault(topic, [])
 
     def advance(self, position: int) -> None:
         """Make everything before ``position`` visible, then tell the listeners."""
-        pending, changed, arrivals, arrivals_of = self._pending, self.changed, self.arrivals, self._arrivals_of
-        advanced: list[Pending] = []
-        latest: ConsumeQueue | None = None
-        while pending and pending[0][0] <= position:
-            item = pending.popleft()
-            advanced.append(item)
-            self.position, queue, queue_offset, log_offset, size, tags, text, stored, topic, _key, kind = item
-            if queue is not None:
-                if queue_offset != queue.max_offset:
-                    raise InvariantViolated("queue offsets become visible without a gap")
-                queue.add_next(log_offset, size, tags)
-                queue.count(kind, size)
-                if queue is not latest:
-                    latest = queue
-                    changed[queue] = None
-                for listen in arrivals:
-                    listen(topic, queue.queue_id, queue_offset, tags, text)
-                if topic in arrivals_of:
-                    for listen in arrivals_of[topic]:
-                        listen(topic, queue.queue_id, queue_offset, tags, text)
+        changed, arrivals, arrivals_of = self.changed, self.arrivals, self._arrivals_of
+        advanced = self._taken(position)
+        at, count = 0, len(advanced)
+        while at < count:
+            item = advanced[at]
+            self.position, queue, queue_offset, log_offset, size, tags, _text, _stored, topic, _key, kind = item
+            at += 1
+            if queue is None:
+                continue
+            if at < count and advanced[at][1] is queue:
+                at = self._advance_run(queue, advanced, at - 1)
+                continue
+            if queue_offset != queue.max_offset:
+                raise InvariantViolated(_GAP)
+            queue.add_next(log_offset, size, tags)
+            queue.count(kind, size)
+            changed[queue] = None
+            alone = (item,)
+            for listen in arrivals:
+                listen(topic, queue.queue_id, alone)
+            if topic in arrivals_of:
+                for listen in arrivals_of[topic]:
+                    listen(topic, queue.queue_id, alone)
         if advanced:
-            self.last_record, self.last_store_timestamp = log_offset, stored
+            latest = advanced[-1]
+            self.last_record, self.last_store_timestamp = latest[3], latest[7]
             if self._index is not None:
                 self._index(advanced)
-        if not pending:
+        if not self._pending:
             self.position = max(self.position, position)
+
+    def _advance_run(self, queue: ConsumeQueue, advanced: list[Pending], first: int) -> int:
+        """Make the records visible that follow each other in one queue, in half the time of single ones; where the
+        others begin."""
+        at, count = first, len(advanced)
+        number, kind = queue.max_offset, advanced[first][10]
+        entries: list[tuple[int, int, int]] = []
+        sizes: list[int] = []
+        while at < count and advanced[at][1] is queue:
+            self.position, _, queue_offset, log_offset, size, tags, _text, _stored, topic, _key, of_kind = advanced[at]
+            if queue_offset != number:
+                raise InvariantViolated(_GAP)
+            if of_kind != kind:
+                queue.count_all(kind, sizes)
+                kind, sizes = of_kind, []
+            entries.append((log_offset, size, tags))
+            sizes.append(size)
+            number += 1
+            at += 1
+        queue.add_run(entries)
+        queue.count_all(kind, sizes)
+        self.changed[queue] = None
+        records = advanced[first:at]
+        for listen in self.arrivals:
+            listen(topic, queue.queue_id, records)
+        for listen in self._arrivals_of.get(topic, ()):
+            listen(topic, queue.queue_id, records)
+        return at
+
+    def _taken(self, position: int) -> list[Pending]:
+        """The records before ``position``, which pend no longer."""
+        pending = self._pending
+        if pending and pending[-1][0] <= position:
+            taken = list(pending)
+            pending.clear()
+            return taken
+        taken = []
+        while pending and pending[0][0] <= position:
+            taken.append(pending.popleft())
+        return taken
 
     def take_back(self, position: int) -> None:
         """Forget the records from log offset ``position`` on, and give their queue offsets free again."""

@@ -96,7 +96,7 @@ class PopLab:
         )  # fmt: skip
         checks = PopChecks(self.config, self.topics, self.groups)
         waiting = Waiting(self.clock, self.config.pop.pop_polling_size, self.config.pop.max_pop_polling_size)
-        self.store.arrivals.append(waiting.arrived)
+        self.store.arrivals.append(waiting.arrived_run)
         self.consumption.deliveries.opened = waiting.wake
         self.requests = PopRequests(self.config, checks, self.consumption, waiting, self.clock, self.counters, None)
         self.acks = PopAcks(

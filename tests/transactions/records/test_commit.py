@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,19 +56,18 @@ def test_a_commit_made_of_the_stored_half_has_the_same_bytes(
         clock = SimClock()
         store = MessageStore.open(small("/store"), SimDisk(), clock, store_host)
         if short:
-            placed = append_commit(store.appender, half, data, 3, by, Cause.CHECK_ANSWER)
-            if placed is None:
+            end = append_commit(store.appender, half, data, 3, by, Cause.CHECK_ANSWER)
+            if end is None:
                 await store.close()
                 return None
         else:
             final = final_record(new_record_of(decode_record(data)), topic, 3, 4290)
             op = op_record(number, Decision.COMMITTED, clock.wall_ms(), by, Cause.CHECK_ANSWER)
-            first, second = store.append((final, op))
-            placed = first.log_offset, second.end, second.queue_offset
+            end = store.append((final, op))[1].end
         await store.flush_everything()
         found = list(store.scan(0)), store.entry(topic, 3, 0), store.entry(OP, 0, 0), store.query(topic, "U", 2)
         await store.close()
-        return placed, *found
+        return end, *found
 
     committed = run(story(short=True))
     if topic == "o" * 128 or len(born_host + store_host + by) > 24:
@@ -77,7 +77,9 @@ def test_a_commit_made_of_the_stored_half_has_the_same_bytes(
 
 
 @given(st.lists(st.tuples(st.binary(min_size=1, max_size=9), TEXTS, st.booleans()), min_size=1, max_size=20))
-def test_commits_in_one_append_have_the_bytes_of_single_ones(kinds: list[tuple[bytes, str, bool]]) -> None:
+def test_commits_in_one_append_are_final_messages_and_one_op_message_behind_them(
+    kinds: list[tuple[bytes, str, bool]],
+) -> None:
     halves, records = [], []
     for number, (body, tag, known) in enumerate(kinds):
         text = properties.encode({"TAGS": tag, "KEYS": f"k{number} k", "UNIQ_KEY": f"U{number}"})
@@ -87,21 +89,21 @@ def test_commits_in_one_append_have_the_bytes_of_single_ones(kinds: list[tuple[b
             OpenHalf(number, 500 * number, "PG", f"U{number}", "Orders", 3, 0, 0, State.OPEN, tags_code=tags_code)
         )
         records.append(encoded(record, HOST))
+    body = b"".join(b"%d," % number for number in range(len(kinds))) if len(kinds) > 1 else b"0"
 
     async def story(*, together: bool) -> object:
-        store = MessageStore.open(small("/store"), SimDisk(), SimClock(), HOST)
+        clock = SimClock()
+        store = MessageStore.open(small("/store"), SimDisk(), clock, HOST)
         store.append([NewRecord("Orders", 0, b"first", "", 0, HOST)])
-        places: list[int] = []
         if together:
-            placed = append_commits(store.appender, halves, records, 3, HOST, 0)
-            assert placed is not None
-            places, end, op = placed
+            end = append_commits(store.appender, halves, records, 3, HOST, Cause.PRODUCER)
         else:
-            for half, record in zip(halves, records, strict=True):
-                one = append_commit(store.appender, half, record, 3, HOST, 0)
-                assert one is not None
-                places.append(one[0])
-            end, op = one[1], one[2] - len(halves) + 1
+            stored = zip(halves, records, strict=True)
+            finals = [
+                final_record(new_record_of(decode_record(data)), "Orders", 3, of.log_offset) for of, data in stored
+            ]
+            op = replace(op_record(0, Decision.COMMITTED, clock.wall_ms(), HOST), body=body)
+            end = store.append([*finals, op])[-1].end
         await store.flush_everything()
         entries = [
             store.entry(topic, queue, number) for topic, queue in (("Orders", 3), (OP, 0)) for number in range(21)
@@ -109,7 +111,7 @@ def test_commits_in_one_append_have_the_bytes_of_single_ones(kinds: list[tuple[b
         keys = [store.query("Orders", key, 64) for key in ("U0", "k", "k7")]
         found = list(store.scan(0)), entries, keys
         await store.close()
-        return places, end, op, *found
+        return end, *found
 
     assert run(story(together=True)) == run(story(together=False))
 

@@ -102,6 +102,13 @@ def test_op_bodies_round_trip(offset: int) -> None:
     assert half.parse_op(half.op_record(offset, Decision.COMMITTED, 0, HOST).body) == [offset]
 
 
+@given(st.lists(st.integers(0, 10**15 - 1), min_size=1, max_size=600))
+def test_half_messages_that_end_together_share_op_messages_of_at_most_4096_bytes(offsets: list[int]) -> None:
+    bodies = half.op_bodies(offsets)
+    assert [offset for body in bodies for offset in half.parse_op(body)] == offsets
+    assert max(len(body) for body in bodies) <= 4096
+
+
 def test_a_parked_half_keeps_its_real_place_and_tells_the_checks() -> None:
     record = half.parked_record(half_record(sent(), "Orders", 3, "C0A8"), 4290, 15)
     assert (record.topic, record.queue_id, record.prepared_transaction_offset) == (PARKED, 0, 4290)

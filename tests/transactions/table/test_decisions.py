@@ -92,3 +92,15 @@ def test_a_file_of_another_version_is_refused() -> None:
     other = data[:7] + b"\x02" + data[8:-4]
     with pytest.raises(RemoteProtocolError, match="another version"):
         DecisionLog.decode(other + zlib.crc32(other).to_bytes(4, "big"))
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, unique=True), st.booleans(), st.integers(0, 20))
+def test_several_decisions_at_once_are_those_of_each(offsets: list[int], neighbours: bool, base: int) -> None:
+    if neighbours:
+        offsets = list(range(offsets[0], offsets[0] + len(offsets)))
+    together, one_by_one = DecisionLog(base), DecisionLog(base)
+    together.decide(offsets, Decision.COMMITTED)
+    for offset in offsets:
+        one_by_one[offset] = Decision.COMMITTED
+    assert [together[offset] for offset in range(99)] == [one_by_one[offset] for offset in range(99)]
+    assert together.undecided(99) == one_by_one.undecided(99)

@@ -25,6 +25,7 @@ from gantrymq.protocol.hosts import pack_host
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.steady import SteadyTime
+from gantrymq.store.dispatch import Pending
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.room import Use
 from gantrymq.store.values import NewRecord
@@ -175,7 +176,7 @@ class DelayedDelivery:
 
     # ---- delivering
 
-    def _arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int, properties_text: str) -> None:
+    def _arrived(self, topic: str, queue_id: int, records: Sequence[Pending]) -> None:
         level = queue_id + 1
         if topic == system_topics.SCHEDULE and level not in self._timers and level not in self._busy:
             self._set_timer(level, 0.0)

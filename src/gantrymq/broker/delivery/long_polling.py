@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -10,6 +10,7 @@ from gantrymq.broker.client import Client
 from gantrymq.broker.delivery.pull_values import PullDone, PullRequest
 from gantrymq.broker.filtering.selection import Selection
 from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.store.dispatch import Pending
 
 SWEEP_SECONDS: Final = 0.2
 """How often deadlines are looked at; clients wait 10 s longer than they ask us to hold."""
@@ -76,10 +77,14 @@ class HeldPulls:
         if self._sweeper is None:
             self._sweeper = self._clock.call_later(SWEEP_SECONDS, self._sweep)
 
+    def arrived_run(self, topic: str, queue_id: int, records: Sequence[Pending]) -> None:
+        """Messages became visible. Called all the time, so it does almost nothing when nobody waits."""
+        if self._held and (topic, queue_id) in self._held:
+            for record in records:
+                self.arrived(topic, queue_id, record[2], record[5], record[6])
+
     def arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int, properties_text: str) -> None:
-        """A message became visible. Called once per message, so it does almost nothing when nobody waits."""
-        if not self._held:
-            return
+        """A message became visible."""
         place = (topic, queue_id)
         held = self._held.get(place)
         if held is None:

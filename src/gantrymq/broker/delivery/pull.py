@@ -69,7 +69,7 @@ class Pulls:
         self._counters = counters
         self._rights = rights
         self.held: Final = HeldPulls(clock, self._resume, self._gather_seconds)
-        store.arrivals.append(self.held.arrived)
+        store.arrivals.append(self.held.arrived_run)
 
     def pull(self, client: Client, request: PullRequest, done: PullDone) -> PullResult | None:
         """The result; None when the pull is held: then ``done`` gets the outcome later. Raises Refused."""

@@ -18,7 +18,7 @@ import asyncio
 import heapq
 import logging
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -40,6 +40,7 @@ from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.steady import SteadyTime
+from gantrymq.store.dispatch import Pending
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.room import Use
 from gantrymq.store.timer_log import DELETE, TimerCheck, TimerCheckFile, TimerLog, Unit
@@ -220,7 +221,7 @@ class TimedDelivery:
 
     # ---- enqueue
 
-    def _arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int, properties_text: str) -> None:
+    def _arrived(self, topic: str, queue_id: int, records: Sequence[Pending]) -> None:
         if topic == TIMER:
             self._enqueue_soon()
 

@@ -52,7 +52,7 @@ class Popping:
             config, store, topics, groups, offsets, clock, outside.rng, disk, host, counters, delivered
         )
         waiting = Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size)
-        store.arrivals.append(waiting.arrived)
+        store.arrivals.append(waiting.arrived_run)
         self.consumption.deliveries.opened = waiting.wake
         self.requests = PopRequests(config, checks, self.consumption, waiting, clock, counters, rights)
         self.acks = PopAcks(checks, self.consumption.deliveries, store, clock, config.identity.broker_name)

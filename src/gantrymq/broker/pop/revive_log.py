@@ -34,6 +34,7 @@ from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.steady import SteadyTime
+from gantrymq.store.dispatch import Pending
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.room import Use
 from gantrymq.store.values import NewRecord, Placement
@@ -150,13 +151,13 @@ class ReviveLog:
 
     # Following what others write.
 
-    def _arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int, text: str) -> None:
+    def _arrived(self, topic: str, queue_id: int, records: Sequence[Pending]) -> None:
         if topic != self.topic:
             return
         if not self._appeared:
             # Not at once: a record can appear while the append that wrote it is still under way.
             self._clock.call_soon(self._take_in)
-        self._appeared.append((queue_id, queue_offset))
+        self._appeared += [(queue_id, record[2]) for record in records]
 
     def _take_in(self) -> None:
         appeared, self._appeared = self._appeared, []

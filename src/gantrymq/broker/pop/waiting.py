@@ -6,7 +6,7 @@ does a message of the group's retry topic. Orderly pops also wait for the time a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -14,6 +14,7 @@ from gantrymq.broker.client import Client
 from gantrymq.broker.filtering.selection import Selection
 from gantrymq.broker.pop.names import pop_retry_topic
 from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.store.dispatch import Pending
 
 SWEEP_SECONDS: Final = 0.1
 """How often deadlines are looked at."""
@@ -79,8 +80,14 @@ class Waiting:
         if self._sweeper is None:
             self._sweeper = self._clock.call_later(SWEEP_SECONDS, self._sweep)
 
+    def arrived_run(self, topic: str, queue_id: int, records: Sequence[Pending]) -> None:
+        """Messages became visible. Called all the time, so it does almost nothing when nobody waits."""
+        if self._count:
+            for record in records:
+                self.arrived(topic, queue_id, record[2], record[5], record[6])
+
     def arrived(self, topic: str, queue_id: int, queue_offset: int, tags_code: int, text: str) -> None:
-        """A message became visible. Called once per message, so it does almost nothing when nobody waits."""
+        """A message became visible."""
         if not self._count:
             return
         for group in list(self._groups.get(topic, ())):

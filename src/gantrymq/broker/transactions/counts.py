@@ -47,10 +47,19 @@ class TransactionCounts:
 
     def committed(self, topic: str, after_ms: int) -> None:
         """A half was committed so long after it was stored."""
+        self._latency_of(topic).observe(after_ms if after_ms > 0 else 0)  # the clock may have been set back
+
+    def committed_all(self, topic: str, after_ms: list[int]) -> None:
+        """``committed`` of several halves."""
+        if min(after_ms) < 0:
+            after_ms = [max(one, 0) for one in after_ms]
+        self._latency_of(topic).observe_all(after_ms)
+
+    def _latency_of(self, topic: str) -> Histogram:
         latency = self.commit_latency.get(topic)
         if latency is None:
             latency = self.commit_latency[topic] = Histogram(LATENCY_BOUNDS_MS)
-        latency.observe(after_ms if after_ms > 0 else 0)  # the clock may have been set back
+        return latency
 
     @property
     def commits(self) -> int:

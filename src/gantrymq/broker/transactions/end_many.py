@@ -84,34 +84,47 @@ class EndManyOperation:
             and not request.answers_check
             and self._is_member(request.group, client)
         )
-        run = _Run()
+        run: list[OpenHalf] = []
+        """Halves that follow each other in the request and go to one queue."""
+        group, get = request.group, self._table.get
+        real_topic, real_queue_id = "", 0
         for index, end in enumerate(request.ends):
-            half = self._table.get(end.queue_offset) if plain else None
-            if half is not None and _is_plain(half, end, request.group):
-                record = half.record or reading.record(end.queue_offset)
-                if record:
-                    if run.halves and not run.takes(half):
-                        self._commit(client, request, run, index - len(run.halves), pending, reading)
-                        run = _Run()
-                    run.halves.append(half)
-                    run.records.append(record)
-                    continue
-            self._commit(client, request, run, index - len(run.halves), pending, reading)
-            run = _Run()
+            half = get(end[0]) if plain else None
+            if half is not None and _is_plain(half, end, group):
+                if run and (half.real_queue_id != real_queue_id or half.real_topic != real_topic):
+                    self._commit(client, request, run, index - len(run), pending, reading)
+                    run = []
+                if not run:
+                    real_topic, real_queue_id = half.real_topic, half.real_queue_id
+                run.append(half)
+                continue
+            self._commit(client, request, run, index - len(run), pending, reading)
+            run = []
             self._end_one(client, request, index, pending, reading)
-        self._commit(client, request, run, len(request.ends) - len(run.halves), pending, reading)
+        self._commit(client, request, run, len(request.ends) - len(run), pending, reading)
 
     def _commit(
-        self, client: Client, request: ManyEnds, run: _Run, first: int, pending: _Pending, reading: HalfReading
+        self,
+        client: Client,
+        request: ManyEnds,
+        run: list[OpenHalf],
+        first: int,
+        pending: _Pending,
+        reading: HalfReading,
     ) -> None:
         """Commit a run, whose first half has the index ``first`` in the request."""
-        count = len(run.halves)
+        count = len(run)
         if not count:
             return
-        topic = self._topics.get(run.halves[0].real_topic)
+        topic = self._topics.get(run[0].real_topic)
+        records = None if topic is None else reading.records(run)
         try:
-            written = topic is not None and self._endings.commit_run(
-                run.halves, run.records, topic.read_queue_nums, client.host, partial(_tell, pending, first, count)
+            written = (
+                topic is not None
+                and records is not None
+                and self._endings.commit_run(
+                    run, records, topic.read_queue_nums, client.host, partial(_tell, pending, first, count)
+                )
             )
         except StoreUnavailable:
             written = False  # each of them is refused, and counted, with the reason
@@ -139,26 +152,13 @@ class EndManyOperation:
                 half.record = None  # the table counts the memory of those it keeps
 
 
-class _Run:
-    """Halves that follow each other in a request and go to one queue, and their records."""
-
-    __slots__ = ("halves", "records")
-
-    def __init__(self) -> None:
-        self.halves: list[OpenHalf] = []
-        self.records: list[bytes] = []
-
-    def takes(self, half: OpenHalf) -> bool:
-        first = self.halves[0]
-        return half.real_queue_id == first.real_queue_id and half.real_topic == first.real_topic
-
-
 def _is_plain(half: OpenHalf, end: HalfEnd, group: str) -> bool:
     """Whether nothing but the commit itself is to be done for this half."""
+    _, log_offset, unique_key = end
     return (
         half.state is _OPEN
-        and half.log_offset == end.log_offset
-        and half.unique_key == end.unique_key != ""
+        and half.log_offset == log_offset
+        and half.unique_key == unique_key != ""
         and half.group == group
         and not half.copies
         and not half.has_turn

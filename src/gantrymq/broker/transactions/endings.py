@@ -107,9 +107,8 @@ class TransactionEndings:
         if half.record is not None and not half.copies and not note:
             if half.state is not _OPEN and half.state is not _UNCONFIRMED:
                 raise InvariantViolated(_ONCE)
-            placed = append_commit(self._appender, half, half.record, queue_id, by or self._host, cause)
-            if placed is not None:
-                half.first_record_offset, end, half.first_op_queue_offset = placed
+            end = append_commit(self._appender, half, half.record, queue_id, by or self._host, cause)
+            if end is not None:
                 half.state = _COMMITTING
                 half.waiting = None if then is None else [then]
                 self._safety.tell(end, self._ended, half, self._late)
@@ -135,14 +134,11 @@ class TransactionEndings:
             halves
         ):
             return False
-        placed = append_commits(self._appender, halves, records, queue_id, by or self._host, int(Cause.PRODUCER))
-        if placed is None:
+        end = append_commits(self._appender, halves, records, queue_id, by or self._host, int(Cause.PRODUCER))
+        if end is None:
             return False
-        places, end, op_offset = placed
-        for half, place in zip(halves, places, strict=True):
-            half.first_record_offset, half.first_op_queue_offset = place, op_offset
+        for half in halves:
             half.state, half.waiting = _COMMITTING, None
-            op_offset += 1
         self._safety.tell(end, self._run_ended, _Run(halves, done), self._run_late)
         return True
 
@@ -154,9 +150,9 @@ class TransactionEndings:
             for half in run.halves:
                 half.state = _IS_COMMITTED
             self._table.end_run(run.halves, _COMMITTED)
-            now_ms, topic = self._clock.wall_ms(), run.halves[0].real_topic
+            now_ms = self._clock.wall_ms()
+            self._counts.committed_all(run.halves[0].real_topic, [now_ms - half.stored_at for half in run.halves])
             for half in run.halves:
-                self._counts.committed(topic, now_ms - half.stored_at)
                 if half.waiting is not None:
                     waiting, half.waiting = half.waiting, None
                     for then in waiting:
@@ -193,8 +189,6 @@ class TransactionEndings:
         ops += [op_record(offset, decision, now_ms, by, cause, note) for offset, _ in half.copies]
         placed = self._store.append(ops if message is None else [message, *ops])
         half.take(event)
-        half.first_record_offset = placed[0].log_offset
-        half.first_op_queue_offset = placed[-len(ops)].queue_offset
         half.waiting = None if then is None else [then]
         self._safety.tell(placed[-1].end, self._ended, half, self._late)
 

@@ -28,7 +28,9 @@ from gantrymq.store.recovery.quarantine import Quarantine
 log = logging.getLogger("gantrymq.store")
 
 STEP_RECORDS = 500
-"""Records indexed in one step, some milliseconds of the loop."""
+"""Records indexed in one step, half a millisecond of the loop; more of them while many wait."""
+PENDING_SHARE = 8
+"""One of so many of the records that wait are indexed in one step."""
 STEPS_PER_QUERY = 200
 """How far a query brings the index up to date before it looks; it never waits for a whole rebuild."""
 PENDING_LIMIT = 100_000
@@ -245,7 +247,8 @@ class Index:
     def _take_pending(self) -> None:
         """Index the oldest of the pending records."""
         pending = self._pending
-        count = min(len(pending), STEP_RECORDS)
+        # A share of what waits: where records come faster than in small steps they would soon have to be read again.
+        count = min(len(pending), max(STEP_RECORDS, len(pending) // PENDING_SHARE))
         entries: list[Entry] = []
         latest = head = ""
         of_topic = of_head = _prefix_hash("")

@@ -7,6 +7,7 @@ ConsumeQueue; docs/store.md#consume-queues.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from gantrymq.errors import invariant
@@ -96,12 +97,25 @@ class ConsumeQueue:
         self._tail += ENTRY.pack(log_offset, size, tags_code)
         self.max_offset += 1
 
+    def add_run(self, entries: Sequence[tuple[int, int, int]]) -> None:
+        """``add_next`` of records that were appended one after the other: log offset, size and tags code of each."""
+        pack = ENTRY.pack
+        self._tail += b"".join([pack(*entry) for entry in entries])
+        self.max_offset += len(entries)
+
     def count(self, kind: int, size: int) -> None:
         """A record of this type was made visible."""
+        (self.arrived[kind] or self._sizes_of(kind)).observe(size)
+
+    def count_all(self, kind: int, sizes: Sequence[int]) -> None:
+        """``count`` of several records."""
+        self._sizes_of(kind).observe_all(sizes)
+
+    def _sizes_of(self, kind: int) -> Histogram:
         sizes = self.arrived[kind]
         if sizes is None:
             sizes = self.arrived[kind] = Histogram(SIZE_BOUNDS)
-        sizes.observe(size)
+        return sizes
 
     def leave_out(self, log_offset: int) -> None:
         """The next queue offset belongs to a damaged record at ``log_offset``."""

@@ -24,71 +24,67 @@ from gantrymq.protocol.stored_message import (
 )
 from gantrymq.store.dispatch import Pending, tags_code_of
 from gantrymq.store.log.appender import Appender
-from gantrymq.transactions.records.half import HALF_QUEUE_ID, OP_PROPERTIES, OP_TAGS_CODE, with_real_place
+from gantrymq.transactions.records.half import (
+    HALF_QUEUE_ID,
+    OP_PROPERTIES,
+    OP_TAGS_CODE,
+    op_bodies,
+    with_real_place,
+)
 from gantrymq.transactions.table.decisions import Decision
 from gantrymq.transactions.table.open_half import OpenHalf
 
-Pair: TypeAlias = tuple[tuple[bytes, ...], Pending, Pending]
-"""A final message and its op message: the parts of their bytes, and both as records that are not visible yet."""
+Appended: TypeAlias = tuple[list[bytes], list[Pending]]
+"""Records that follow each other: the parts of their bytes, and the records, which are not visible yet."""
 
 
 def append_commit(
     appender: Appender, half: OpenHalf, record: bytes, queue_id: int, ended_by: bytes, cause: int
-) -> tuple[int, int, int] | None:
+) -> int | None:
     """Append ``final_record`` of a half given as it is stored, and its ``op_record``, in a quarter of the time that
     it takes by way of values. Raises StoreUnavailable.
 
-    The log offsets of the first record and behind the second one, and the queue offset of the second one. None, and
-    nothing is appended, unless all hosts are IPv4 ones, the topic has at most 127 bytes, and the properties end with
-    the half's real place. ``queue_id``: of the final message. ``record``: the half.
+    The log offset behind both. None, and nothing is appended, unless all hosts are IPv4 ones, the topic has at most 127
+    bytes, and the properties end with the half's real place. ``queue_id``: of the final message. ``record``: the half.
     """
     commits = _Commits(appender, half.real_topic, queue_id, ended_by, cause)
     place, limit, now = appender.begin_run()
-    offset, op_offset = commits.queue.next_offset, commits.ops.next_offset
-    pair = commits.pair(half, record, place, offset, op_offset, now)
-    if pair is None:
+    made = commits.made((half,), (record,), place, now)
+    if made is None:
         return None
-    if pair[2][0] > limit:
-        place, now = appender.begin_pair(pair[2][0] - place)
-        pair = commits.pair(half, record, place, offset, op_offset, now)
-        if pair is None:
+    parts, (final, op) = made
+    if op[0] > limit:
+        place, now = appender.begin_pair(op[0] - place)
+        made = commits.made((half,), (record,), place, now)
+        if made is None:
             raise InvariantViolated("a commit has the same form at every place")
-    parts, final, op = pair
+        parts, (final, op) = made
     appender.add_pair(b"".join(parts), final, op)
-    return place, op[0], op_offset
+    return op[0]
 
 
 def append_commits(
     appender: Appender, halves: Sequence[OpenHalf], records: Sequence[bytes], queue_id: int, ended_by: bytes, cause: int
-) -> tuple[list[int], int, int] | None:
-    """``append_commit`` of halves for one topic, in one write.
+) -> int | None:
+    """``append_commit`` of halves for one topic, in one write: their final messages, and behind them the op messages,
+    each of which names many halves.
 
-    The log offset of each final message, the log offset behind the last record, and the queue offset of the first op
-    message; the others follow it. None, and nothing is appended, where one half is not as ``append_commit`` needs it,
-    or where not all of them fit into the current file.
+    The log offset behind them. None, and nothing is appended, where one half is not as ``append_commit`` needs it, or
+    where not all of them fit into the current file.
     """
     commits = _Commits(appender, halves[0].real_topic, queue_id, ended_by, cause)
     place, limit, now = appender.begin_run()
-    offset, op_offset = commits.queue.next_offset, commits.ops.next_offset
-    first_op = op_offset
-    parts: list[bytes] = []
-    pending: list[Pending] = []
-    places: list[int] = []
-    for half, record in zip(halves, records, strict=True):
-        pair = commits.pair(half, record, place, offset, op_offset, now)
-        if pair is None:
-            return None
-        data, final, op = pair
-        parts += data
-        pending.append(final)
-        pending.append(op)
-        places.append(place)
-        place, offset, op_offset = op[0], offset + 1, op_offset + 1
-    if place > limit:
+    made = commits.made(halves, records, place, now)
+    if made is None:
         return None
-    commits.queue.next_offset, commits.ops.next_offset = offset, op_offset
+    parts, pending = made
+    end = pending[-1][0]
+    if end > limit:
+        return None
+    commits.queue.next_offset += len(halves)
+    commits.ops.next_offset += len(pending) - len(halves)
     appender.add_run(b"".join(parts), pending)
-    return places, place, first_op
+    return end
 
 
 class _Commits:
@@ -106,41 +102,57 @@ class _Commits:
         self._topic_bytes, self._real_place = _place_bytes(topic, queue_id)
         self.queue, self.ops = appender.queue(topic, queue_id), appender.queue(OP, HALF_QUEUE_ID)
 
-    def pair(self, half: OpenHalf, record: bytes, place: int, offset: int, op_offset: int, now: int) -> Pair | None:
-        """The records at log offset ``place``, with these queue offsets. None: see ``append_commit``."""
-        magic, crc, flag, sys_flag, born_timestamp, born_host, times, body_size = MOVED.unpack_from(record, AT_MAGIC)
-        topic_bytes, real_place, store_host, ended_by = (
-            self._topic_bytes, self._real_place, self._store_host, self._ended_by
-        )  # fmt: skip
-        if magic != MAGIC_V1 or sys_flag & HOSTS_V6 or not topic_bytes or not record.endswith(real_place):
+    def made(self, halves: Sequence[OpenHalf], records: Sequence[bytes], place: int, now: int) -> Appended | None:
+        """The records of these commits at log offset ``place``: the final messages, then the op messages. None: see
+        ``append_commit``. This is done for every commit, so what does not differ is looked up once."""
+        topic, topic_bytes, real_place, store_host = self._topic, self._topic_bytes, self._real_place, self._store_host
+        queue, queue_id, size_of_topic = self.queue, self._queue_id, len(self._topic_bytes)
+        if not topic_bytes or len(self._ended_by) != 8 or len(store_host) != 8:
             return None
-        if len(ended_by) != 8 or len(store_host) != 8:
-            return None
-        body_end = AT_BODY + body_size
-        packed = record[body_end + 3 + record[body_end] : 1 - len(real_place)]
-        text = packed.decode()
-        number = b"%d" % half.queue_offset
-        size = body_end + len(topic_bytes) + 2 + len(packed)
-        op_size = AT_BODY + len(number) + len(_OP_TAIL)
-        middle = place + size
-        end = middle + op_size
-        final_head = HEAD.pack(
-            size, MAGIC_V1, crc, self._queue_id, flag, offset, place,
-            sys_flag & ~flags.TRANSACTION_MASK | flags.COMMITTED, born_timestamp, born_host, now, store_host, times,
-            half.log_offset, body_size,
-        )  # fmt: skip
-        op_head = HEAD.pack(
-            op_size, MAGIC_V1, crc32(number) & CRC_MASK, HALF_QUEUE_ID, _COMMITTED | self._cause, op_offset, middle, 0,
-            now, ended_by, now, store_host, 0, 0, len(number),
-        )  # fmt: skip
-        tags = tags_code_of(text) if half.tags_code is None else half.tags_code
-        return (
-            (final_head, record[AT_BODY:body_end], topic_bytes, len(packed).to_bytes(2, "big"), packed, op_head,
-             number, _OP_TAIL),
-            (middle, self.queue, offset, place, size, tags, text, now, self._topic, half.unique_key,
-             TRANSACTION),
-            (end, self.ops, op_offset, middle, op_size, OP_TAGS_CODE, OP_PROPERTIES, now, OP, "", NORMAL),
-        )  # fmt: skip
+        moved, head_of, behind_place = MOVED.unpack_from, HEAD.pack, 1 - len(real_place)
+        offset = queue.next_offset
+        parts: list[bytes] = []
+        pending: list[Pending] = []
+        for half, record in zip(halves, records, strict=True):
+            magic, crc, flag, sys_flag, born_timestamp, born_host, times, body_size = moved(record, AT_MAGIC)
+            if magic != MAGIC_V1 or sys_flag & HOSTS_V6 or not record.endswith(real_place):
+                return None
+            body_end = AT_BODY + body_size
+            packed = record[body_end + 3 + record[body_end] : behind_place]
+            text = packed.decode()
+            length = len(packed)
+            size = body_end + size_of_topic + 2 + length
+            parts += (
+                head_of(
+                    size, MAGIC_V1, crc, queue_id, flag, offset, place,
+                    sys_flag & ~flags.TRANSACTION_MASK | flags.COMMITTED, born_timestamp, born_host, now, store_host,
+                    times, half.log_offset, body_size,
+                ),
+                record[AT_BODY:body_end], topic_bytes, length.to_bytes(2, "big"), packed,
+            )  # fmt: skip
+            tags = tags_code_of(text) if half.tags_code is None else half.tags_code
+            end = place + size
+            pending.append(
+                (end, queue, offset, place, size, tags, text, now, topic, half.unique_key, TRANSACTION)
+            )  # fmt: skip
+            place, offset = end, offset + 1
+        self._add_ops([half.queue_offset for half in halves], place, now, parts, pending)
+        return parts, pending
+
+    def _add_ops(
+        self, queue_offsets: list[int], place: int, now: int, parts: list[bytes], pending: list[Pending]
+    ) -> None:
+        offset = self.ops.next_offset
+        for body in op_bodies(queue_offsets):
+            size = AT_BODY + len(body) + len(_OP_TAIL)
+            head = HEAD.pack(
+                size, MAGIC_V1, crc32(body) & CRC_MASK, HALF_QUEUE_ID, _COMMITTED | self._cause, offset, place, 0,
+                now, self._ended_by, now, self._store_host, 0, 0, len(body),
+            )  # fmt: skip
+            parts += (head, body, _OP_TAIL)
+            end = place + size
+            pending.append((end, self.ops, offset, place, size, OP_TAGS_CODE, OP_PROPERTIES, now, OP, "", NORMAL))
+            place, offset = end, offset + 1
 
 
 @lru_cache(maxsize=4096)

@@ -14,6 +14,7 @@ docs/store.md#parking-and-resuming.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -88,7 +89,8 @@ def op_record(
 ) -> NewRecord:
     """The record that settles one copy of a half.
 
-    One number without a comma: 5.x brokers read it like their own lists, and 4.x brokers read nothing else. What says
+    One number without a comma: 5.x brokers read it like their own lists (``op_bodies``), and 4.x brokers read nothing
+    else. What says
     who ended it and why stands where Apache's brokers do not look: ``ended_by`` (packed address) in the born host,
     ``cause`` in the flag, and ``note``, which operators give, in a property.
     """
@@ -111,6 +113,22 @@ def _noted(note: str) -> str:
 
 NOTE_MAX_CHARACTERS: Final = 1_000
 """Of what an operator says; the properties of a record have an end."""
+
+
+def op_bodies(half_queue_offsets: Sequence[int]) -> list[bytes]:
+    """The bodies of the op messages that settle these halves together.
+
+    As Apache's 5.x brokers write their own lists, and no longer than those. One alone is written without a comma, which
+    4.x brokers can read, too.
+    """
+    if len(half_queue_offsets) == 1:
+        return [b"%d" % half_queue_offsets[0]]
+    parts = [half_queue_offsets[at : at + OP_LIST_MAX] for at in range(0, len(half_queue_offsets), OP_LIST_MAX)]
+    return [b"%d," * len(some) % tuple(some) for some in parts]
+
+
+OP_LIST_MAX: Final = 256
+"""Half messages in one op message: 4,096 bytes (transactionOpMsgMaxSize) when their offsets have 15 digits."""
 
 
 def parse_op(body: bytes) -> list[int]:

@@ -6,6 +6,7 @@ Apache's brokers write a half message that they check again at the end of the qu
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,7 @@ from gantrymq.protocol.stored_message import AT_QUEUE_OFFSET, FIXED_SIZE, scan
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half import HalfFields, read_half
 from gantrymq.transactions.table.decisions import Decision, DecisionLog
+from gantrymq.transactions.table.open_half import OpenHalf
 
 log = logging.getLogger("gantrymq.transactions")
 
@@ -121,6 +123,47 @@ class HalfReading:
             found = self._ahead.pop(queue_offset, b"")
         return found
 
+    def records(self, halves: Sequence[OpenHalf]) -> list[bytes] | None:
+        """The records of halves, from memory or from the log; None when one of them cannot be had so simply."""
+        found: list[bytes] = []
+        at = 0
+        while at < len(halves):
+            record = halves[at].record
+            if record is not None:
+                found.append(record)
+                at += 1
+                continue
+            neighbours = self._neighbours(halves, at)
+            if not neighbours:
+                return None
+            found += neighbours
+            at += len(neighbours)
+        return found
+
+    def _neighbours(self, halves: Sequence[OpenHalf], at: int) -> list[bytes]:
+        """As many records from the log as one look finds: of ``halves[at]`` and those that follow it in the queue."""
+        first, most = halves[at].queue_offset, len(halves)
+        end = at + 1
+        while end < most and end - at < HALVES_AHEAD and halves[end].queue_offset == first + end - at:
+            end += 1
+        try:
+            data = self._store.get(HALF, 0, first, end - at, BYTES_AHEAD).data
+        except CorruptRecord:
+            return []
+        found: list[bytes] = []
+        place, size_of_data = 0, len(data)
+        for half in halves[at:end]:
+            if place == size_of_data:
+                break
+            record = data[place : place + int.from_bytes(data[place : place + 4], "big")]
+            if len(record) < FIXED_SIZE or not record.startswith(
+                _QUEUE_OFFSET.pack(half.queue_offset), AT_QUEUE_OFFSET
+            ):
+                return []  # damaged since this process wrote it, or not all of them are there
+            found.append(record)
+            place += len(record)
+        return found
+
     def _read(self, queue_offset: int, count: int) -> dict[int, bytes]:
         try:
             data = self._store.get(HALF, 0, queue_offset, count, BYTES_AHEAD).data
@@ -138,6 +181,7 @@ class HalfReading:
         return found
 
 
+_QUEUE_OFFSET: Final = struct.Struct(">q")
 HALVES_AHEAD: Final = 512
 BYTES_AHEAD: Final = 256 * 1024
 

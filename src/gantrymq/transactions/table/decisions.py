@@ -22,6 +22,7 @@ from __future__ import annotations
 import enum
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -130,6 +131,17 @@ class DecisionLog:
         except IndexError:
             self._bytes.extend(bytes(max(index + 1 - len(self._bytes), _GROWTH)))
             self._bytes[index] = decision
+
+    def decide(self, queue_offsets: Sequence[int], decision: Decision) -> None:
+        """``self[queue_offset] = decision`` for several of them."""
+        first, count = queue_offsets[0], len(queue_offsets)
+        self[max(queue_offsets)] = decision  # there is room for all of them now
+        at = first - self._base
+        if at >= 0 and queue_offsets == list(range(first, first + count)):
+            self._bytes[at : at + count] = bytes((decision,)) * count
+        else:
+            for queue_offset in queue_offsets:
+                self[queue_offset] = decision
 
     def count(self, decision: Decision) -> int:
         """How many half messages in the log have this decision."""

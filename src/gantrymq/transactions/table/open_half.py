@@ -64,10 +64,6 @@ class OpenHalf(Struct, gc=False, eq=False):
     """The client id of its sender, when it has decisive checkers and the sender said who it is."""
     lonely: int = 0
     """How many times in a row no member of the group was online."""
-    first_record_offset: int = -1
-    """Log offset of the first record of the current decision."""
-    first_op_queue_offset: int = -1
-    """Queue offset of its op message."""
     size: int = 0
     """Bytes of the first copy in the log; 0: unknown."""
     tags_code: int | None = None

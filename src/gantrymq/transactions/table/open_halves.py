@@ -149,13 +149,12 @@ class TransactionTable:
 
     def end_run(self, halves: Sequence[OpenHalf], decision: Decision) -> None:
         """``end`` of halves of one group and one topic that have keys and no copies."""
-        decisions, by_offset = self.decisions, self._halves
-        first = halves[0]
+        by_offset, first = self._halves, halves[0]
+        self.decisions.decide([half.queue_offset for half in halves], decision)
         of_group = self._by_key.get(first.group, {})
         for half in halves:
             queue_offset, key = half.queue_offset, half.unique_key
             self._open_bytes -= half.size or UNKNOWN_BYTES
-            decisions[queue_offset] = decision
             del by_offset[queue_offset]
             if of_group.get(key) is half:
                 del of_group[key]
