@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from gantrymq.access.values import Action, Decision, Policy, Resource, User
+from gantrymq.access.values import Action, Policy, PolicyDecision, Resource, User
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.cli.serving.running import GC_THRESHOLDS
@@ -249,7 +249,7 @@ def account_of(broker: Broker) -> Account | None:
         return None
     actions = frozenset({Action.PUB, Action.SUB, Action.CREATE})
     broker.guard.directory.create(User("bench", "bench-secret"), None)
-    broker.guard.directory.grant("bench", [Policy(Resource.parse(f"Topic:{TOPIC}"), actions, Decision.ALLOW)])
+    broker.guard.directory.grant("bench", [Policy(Resource.parse(f"Topic:{TOPIC}"), actions, PolicyDecision.ALLOW)])
     return Account("bench", "bench-secret")
 
 

@@ -10,7 +10,7 @@ import pytest
 from gantrymq.access.directory import ChangeRefused, Content, Directory
 from gantrymq.access.file import NAME, open_directory
 from gantrymq.access.limits import POLICIES_MAX, SECRET_MAX, SOURCES_MAX, USERS_MAX, check_sizes
-from gantrymq.access.values import Action, Decision, Policy, Resource, User, UserKind
+from gantrymq.access.values import Action, Policy, PolicyDecision, Resource, User, UserKind
 from gantrymq.errors import ConfigError, StoreError
 from gantrymq.protocol.bodies.access import AclBody, EntryBody, PolicyBody
 from gantrymq.runtime.disk import OsDisk
@@ -20,7 +20,7 @@ ADMIN = User("admin", "secret-a", UserKind.SUPER)
 APP = User("app", "secret-b")
 
 
-def policy(resource: str, *actions: Action, decision: Decision = Decision.ALLOW) -> Policy:
+def policy(resource: str, *actions: Action, decision: PolicyDecision = PolicyDecision.ALLOW) -> Policy:
     return Policy(Resource.parse(resource), frozenset(actions), decision, ("10.0.0.0/8",))
 
 
@@ -106,7 +106,7 @@ def test_everything_is_there_again_after_a_restart_and_nobody_else_can_read_it(t
     users = open_directory(OsDisk(), str(tmp_path / "auth"))
     users.create(ADMIN, None)
     users.create(APP, ADMIN)
-    users.grant("app", [policy("Topic:a*", Action.PUB)], [policy("*", Action.ALL, decision=Decision.DENY)])
+    users.grant("app", [policy("Topic:a*", Action.PUB)], [policy("*", Action.ALL, decision=PolicyDecision.DENY)])
     path = tmp_path / "auth" / NAME
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     again = open_directory(OsDisk(), str(tmp_path / "auth"))

@@ -16,7 +16,7 @@ from gantrymq.access.guard import NAME_KEPT, Denied, Guard
 from gantrymq.access.places import NoPlaces
 from gantrymq.access.remoting.gate import Gate
 from gantrymq.access.remoting.requests import BROKER_ROWS
-from gantrymq.access.values import Action, Decision, Policy, Resource, User, UserKind
+from gantrymq.access.values import Action, Policy, PolicyDecision, Resource, User, UserKind
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.protocol.codes import RequestCode as Code
 from gantrymq.protocol.command import Command
@@ -31,7 +31,7 @@ CODES = (
 
 
 def allow(
-    resource: str, *actions: Action, decision: Decision = Decision.ALLOW, sources: tuple[str, ...] = ()
+    resource: str, *actions: Action, decision: PolicyDecision = PolicyDecision.ALLOW, sources: tuple[str, ...] = ()
 ) -> Policy:
     return Policy(Resource.parse(resource), frozenset(actions or {Action.ALL}), decision, sources)
 
@@ -57,7 +57,7 @@ POLICIES = st.builds(
     allow,
     st.sampled_from(["Topic:orders", "Topic:ord*", "Topic:*", "Group:orders", "Group:*", "Cluster:*", "*"]),
     st.sampled_from(Action).filter(lambda action: action is not Action.ANY),
-    decision=st.sampled_from(Decision),
+    decision=st.sampled_from(PolicyDecision),
     sources=st.sampled_from([(), ("10.0.0.0/8",)]),
 )
 NAMES = st.sampled_from(["app", "other"])
@@ -116,7 +116,7 @@ def test_a_change_counts_for_the_next_request() -> None:
         known.grant("app", [allow("Topic:orders", Action.PUB)])
         for _ in range(2):
             assert gate.admit(send, HERE) == USERS[0]
-        known.grant("app", [allow("Topic:orders", Action.PUB, decision=Decision.DENY)])
+        known.grant("app", [allow("Topic:orders", Action.PUB, decision=PolicyDecision.DENY)])
         with pytest.raises(Denied, match="denies it"):
             gate.admit(send, HERE)
         known.revoke("app")

@@ -24,7 +24,7 @@ from gantrymq.access.places import NoPlaces
 from gantrymq.access.remoting.gate import Gate
 from gantrymq.access.remoting.naming import Is, Row
 from gantrymq.access.remoting.requests import BROKER_ROWS, NAME_SERVER_ROWS
-from gantrymq.access.values import Action, Decision, Grants, Policy, Resource, User, UserKind
+from gantrymq.access.values import Action, Grants, Policy, PolicyDecision, Resource, User, UserKind
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, SerializeType, decode_command, encode_request
@@ -39,7 +39,7 @@ from tests.support.sim_clock import SimClock
 APP = User("app", "app-secret")
 ADMIN = User("admin", "admin-secret", UserKind.SUPER)
 OFF = User("off", "off-secret", UserKind.NORMAL, False)
-MAY_SEND = Policy(Resource.parse("Topic:orders"), frozenset({Action.PUB}), Decision.ALLOW)
+MAY_SEND = Policy(Resource.parse("Topic:orders"), frozenset({Action.PUB}), PolicyDecision.ALLOW)
 HERE = "10.0.0.1:5000"
 SEND = BROKER_ROWS[RequestCode.SEND_MESSAGE_V2]
 NOTHING = Is(Operation("what everybody may"))

@@ -6,7 +6,7 @@ import pytest
 
 from gantrymq.access.judge import judge
 from gantrymq.access.plain_acl import parse
-from gantrymq.access.values import Action, Kind, Need
+from gantrymq.access.values import Action, Need, ResourceKind
 from gantrymq.errors import ConfigError
 
 FILE = """
@@ -41,16 +41,16 @@ def test_the_file_that_comes_with_rocketmq() -> None:
     assert accounts.trusted["rocketmq2"]("192.168.1.4") and "RocketMQ" not in accounts.trusted
     grants = accounts.content.grants["RocketMQ"]
 
-    def may(kind: Kind, name: str, action: Action) -> bool:
+    def may(kind: ResourceKind, name: str, action: Action) -> bool:
         return judge(grants, Need(kind, name, (action,)), "10.0.0.1").allowed
 
-    topic, group = Kind.TOPIC, Kind.GROUP
+    topic, group = ResourceKind.TOPIC, ResourceKind.GROUP
     assert not may(topic, "topicA", Action.PUB) and not may(topic, "other", Action.SUB)
     assert may(topic, "topicB", Action.PUB) and may(topic, "topicB", Action.SUB)
     assert may(topic, "topicC", Action.SUB) and not may(topic, "topicC", Action.PUB)
     assert not may(group, "groupA", Action.SUB) and may(group, "groupC", Action.SUB) and may(group, "any", Action.SUB)
     assert may(topic, "RMQ_SYS_TRACE_TOPIC", Action.PUB)
-    assert not may(Kind.CLUSTER, "DefaultCluster", Action.GET) and not may(topic, "topicB", Action.CREATE)
+    assert not may(ResourceKind.CLUSTER, "DefaultCluster", Action.GET) and not may(topic, "topicB", Action.CREATE)
 
 
 @pytest.mark.parametrize(

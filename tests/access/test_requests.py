@@ -13,7 +13,7 @@ from gantrymq.access.places import NoPlaces
 from gantrymq.access.remoting.naming import Asked, Either, Field, Is, Row, Unclear
 from gantrymq.access.remoting.pages import replaced
 from gantrymq.access.remoting.requests import ACCESS_ROWS, BROKER_ROWS, NAME_SERVER_ROWS
-from gantrymq.access.values import Action, Kind, Need
+from gantrymq.access.values import Action, Need, ResourceKind
 from gantrymq.message.system_topics import AUTO_CREATE
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.kv_config import KVConfig
@@ -113,4 +113,4 @@ def test_a_request_that_names_nothing_is_unclear() -> None:
     assert needs(Code.GET_CONSUME_STATS, consumerGroup="G", topicList="A;B") == [
         "Get on Group:G", "Get on Topic:A", "Get on Topic:B",
     ]  # fmt: skip
-    assert Need(Kind.TOPIC, "T", (Action.PUB,)).text == "Pub on Topic:T"
+    assert Need(ResourceKind.TOPIC, "T", (Action.PUB,)).text == "Pub on Topic:T"

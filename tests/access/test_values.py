@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.access.values import Action, Decision, Kind, Pattern, Policy, Resource, User, named
+from gantrymq.access.values import Action, Pattern, Policy, PolicyDecision, Resource, ResourceKind, User, named
 from gantrymq.errors import ConfigError
 
 
 @pytest.mark.parametrize(
     ("text", "resource"),
     [
-        ("*", Resource(Kind.ANY, Pattern.ANY)),
-        ("Topic:*", Resource(Kind.TOPIC, Pattern.ANY)),
-        ("Topic:orders", Resource(Kind.TOPIC, Pattern.LITERAL, "orders")),
-        ("Group:app-*", Resource(Kind.GROUP, Pattern.PREFIXED, "app-")),
-        ("Cluster:DefaultCluster", Resource(Kind.CLUSTER, Pattern.LITERAL, "DefaultCluster")),
-        ("Topic:%DLQ%G", Resource(Kind.TOPIC, Pattern.LITERAL, "%DLQ%G")),
+        ("*", Resource(ResourceKind.ANY, Pattern.ANY)),
+        ("Topic:*", Resource(ResourceKind.TOPIC, Pattern.ANY)),
+        ("Topic:orders", Resource(ResourceKind.TOPIC, Pattern.LITERAL, "orders")),
+        ("Group:app-*", Resource(ResourceKind.GROUP, Pattern.PREFIXED, "app-")),
+        ("Cluster:DefaultCluster", Resource(ResourceKind.CLUSTER, Pattern.LITERAL, "DefaultCluster")),
+        ("Topic:%DLQ%G", Resource(ResourceKind.TOPIC, Pattern.LITERAL, "%DLQ%G")),
     ],
 )
 def test_a_resource_is_read_and_written(text: str, resource: Resource) -> None:
@@ -34,11 +34,11 @@ def test_what_names_no_resource_is_refused_with_what_to_write(text: str) -> None
 def test_a_policy_that_cannot_be_is_refused() -> None:
     orders = Resource.parse("Topic:orders")
     with pytest.raises(ConfigError, match="no actions"):
-        Policy(orders, frozenset(), Decision.ALLOW).check()
+        Policy(orders, frozenset(), PolicyDecision.ALLOW).check()
     with pytest.raises(ConfigError, match="write All"):
-        Policy(orders, frozenset({Action.ANY}), Decision.ALLOW).check()
+        Policy(orders, frozenset({Action.ANY}), PolicyDecision.ALLOW).check()
     with pytest.raises(ConfigError, match="IP address"):
-        Policy(orders, frozenset({Action.PUB}), Decision.ALLOW, ("somewhere",)).check()
+        Policy(orders, frozenset({Action.PUB}), PolicyDecision.ALLOW, ("somewhere",)).check()
 
 
 def test_words_are_read_in_any_letters_and_unknown_ones_are_listed() -> None:

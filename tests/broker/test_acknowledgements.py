@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gantrymq
-from gantrymq.broker.acknowledgements import ACKNOWLEDGEMENTS, EFFECTS, Answer, Fate, Kind
+from gantrymq.broker.acknowledgements import ACKNOWLEDGEMENTS, EFFECTS, Answer, Fate, RequestKind
 from gantrymq.broker.delivery.delay import DelayedDelivery
 from gantrymq.broker.delivery.delay_levels import park
 from gantrymq.broker.delivery.timer import TimedDelivery
@@ -123,16 +123,23 @@ async def reply_to(c: Cluster) -> Act:
     return lambda c: reply(c)
 
 
-ACTS: dict[Kind, Callable[[Cluster], Awaitable[Act]]] = {
-    Kind.MESSAGE: message, Kind.UNWAITED: unwaited, Kind.BATCH: batch, Kind.HALF: half, Kind.END: end,
-    Kind.SEND_BACK: send_back, Kind.RECALL: recall, Kind.POP: pop_one, Kind.ACKNOWLEDGEMENT: acknowledge,
-    Kind.REPLY: reply_to,
-}  # fmt: skip
+ACTS: dict[RequestKind, Callable[[Cluster], Awaitable[Act]]] = {
+    RequestKind.MESSAGE: message,
+    RequestKind.UNWAITED: unwaited,
+    RequestKind.BATCH: batch,
+    RequestKind.HALF: half,
+    RequestKind.END: end,
+    RequestKind.SEND_BACK: send_back,
+    RequestKind.RECALL: recall,
+    RequestKind.POP: pop_one,
+    RequestKind.ACKNOWLEDGEMENT: acknowledge,
+    RequestKind.REPLY: reply_to,
+}
 STATUSES = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
 
 
-def meaning(kind: Kind, answer: Command) -> Answer:
-    if kind is Kind.REPLY:  # its code says that there is no requester; what matters here is that it is answered
+def meaning(kind: RequestKind, answer: Command) -> Answer:
+    if kind is RequestKind.REPLY:  # its code says that there is no requester; what matters here is that it is answered
         return Answer.SUCCESS
     if answer.code == ResponseCode.SUCCESS:
         return Answer.SUCCESS
@@ -160,7 +167,7 @@ def on_stage(work: Callable[[Stage], Awaitable[None]], replica: LateReplica | No
 
 @pytest.mark.parametrize("kind", list(ACTS))
 @pytest.mark.parametrize("in_time", [True, False])
-def test_a_kind_of_acknowledgement(kind: Kind, in_time: bool) -> None:
+def test_a_kind_of_acknowledgement(kind: RequestKind, in_time: bool) -> None:
     rows = ACKNOWLEDGEMENTS[kind]
 
     async def work(s: Stage) -> None:
@@ -170,7 +177,7 @@ def test_a_kind_of_acknowledgement(kind: Kind, in_time: bool) -> None:
         s.replica.hold(before)
         asked = asyncio.ensure_future(act(s.c))
         await s.stored(before)
-        if kind is Kind.UNWAITED:
+        if kind is RequestKind.UNWAITED:
             assert meaning(kind, await asked) is rows[Fate.LATE]
         else:
             assert not asked.done()
@@ -194,7 +201,7 @@ def test_a_kind_of_acknowledgement(kind: Kind, in_time: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", list(ACTS))
-def test_a_kind_of_acknowledgement_when_the_disk_fails(kind: Kind) -> None:
+def test_a_kind_of_acknowledgement_when_the_disk_fails(kind: RequestKind) -> None:
     rows = ACKNOWLEDGEMENTS[kind]
 
     async def work(s: Stage) -> None:
@@ -219,7 +226,7 @@ def test_a_limit_passes() -> None:
         s.replica.hold(s.safe)
         answer = await s.c.send("T", b"x", KEY)
         assert answer.code == ResponseCode.FLUSH_SLAVE_TIMEOUT
-        assert meaning(Kind.MESSAGE, answer) is Answer.STATUS
+        assert meaning(RequestKind.MESSAGE, answer) is Answer.STATUS
         assert s.c.broker.store.queue_range("T", 0) == (0, 0)
 
     on_stage(work, LateReplica(limit_ms=1, position=EVERYTHING))
@@ -240,7 +247,7 @@ def test_a_half_that_is_late_is_an_open_transaction_later_and_can_be_ended_at_on
         header = end_of(answer.header(SendMessageAnswer), resolution)
         for _ in range(2):  # the same again while it is late
             ended = await s.c.ask(RequestCode.END_TRANSACTION, header)
-            assert meaning(Kind.END, ended) is Answer.UNAVAILABLE
+            assert meaning(RequestKind.END, ended) is Answer.UNAVAILABLE
         assert len(table) == 1
         s.replica.confirm(EVERYTHING)
         assert len(table) == 0 and s.c.broker.coordinator.counts.halves == 1
@@ -306,7 +313,7 @@ def test_a_delivery_by_the_broker_waits_until_it_is_safe(timer: bool) -> None:
 def test_the_table_is_whole_and_the_docstring_shows_it() -> None:
     source = Path(gantrymq.__file__).parent / "broker" / "acknowledgements.py"
     shown = ast.get_docstring(ast.parse(source.read_text())) or ""  # a compiled module has no docstring
-    assert set(ACTS) | {Kind.MOVE} == set(Kind) == set(ACKNOWLEDGEMENTS) == set(EFFECTS)
+    assert set(ACTS) | {RequestKind.MOVE} == set(RequestKind) == set(ACKNOWLEDGEMENTS) == set(EFFECTS)
     rows = {}
     for line in shown.splitlines():
         if line.startswith("| ") and "SAFE" not in line:

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gantrymq.console.metrics import Figures, metrics_of
 from gantrymq.console.sessions import ATTEMPTS, Sessions
 from gantrymq.console.settings import OPEN_TO_LOOK
-from gantrymq.observability.metrics import Kind, Metric
+from gantrymq.observability.metrics import Metric, MetricKind
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
 from tests.console.site import PASSWORD, Site, on_site
@@ -32,7 +32,7 @@ def test_the_documentation_lists_what_is_declared() -> None:
     listed = re.findall(r"(?m)^\| `(?:rocketmq|gantry)_.*$", section)
     assert listed == [row(metric) for metric in declared], "\n".join(row(metric) for metric in declared)
     for metric in declared:
-        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
+        assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER), metric.name
 
 
 async def scraped(there: Site) -> dict[tuple[str, ...], float]:

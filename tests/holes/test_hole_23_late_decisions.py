@@ -20,7 +20,7 @@ from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.sending.half_ends import HalfEnds, result_of
 from gantrymq.client.sending.half_memory import HalfMemory
-from gantrymq.client.sending.open_half import OpenHalf
+from gantrymq.client.sending.open_half import SentHalf
 from gantrymq.errors import TransactionConflict
 from gantrymq.message import properties
 from tests.holes.case import Apache, Case, Mutant, Observed, both
@@ -100,7 +100,7 @@ def _refuse_and_send_one_way(patch: pytest.MonkeyPatch) -> None:
     _refuse_late(patch)
     patch.setattr(HalfMemory, "ended", lambda *_: None)
 
-    async def one_way(self: HalfEnds, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+    async def one_way(self: HalfEnds, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         self.tell_unknown(half, outcome)
         return result_of(half, outcome, decided=True)
 

@@ -23,7 +23,7 @@ from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.sending.half_ends import HalfEnds, result_of
 from gantrymq.client.sending.half_memory import HalfMemory
-from gantrymq.client.sending.open_half import OpenHalf
+from gantrymq.client.sending.open_half import SentHalf
 from gantrymq.errors import RequestRejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
@@ -100,7 +100,7 @@ def _drop_after_3_s(patch: pytest.MonkeyPatch) -> None:
 
 
 def _once_one_way(patch: pytest.MonkeyPatch) -> None:
-    async def one_way(self: HalfEnds, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+    async def one_way(self: HalfEnds, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         self.tell_unknown(half, outcome)
         return result_of(half, outcome, decided=True)
 

@@ -15,7 +15,7 @@ from tests.nameserver.test_nameserver import BROKER, ask, body_of, register, run
 from gantrymq.demo.ports import free_port
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
-from gantrymq.observability.metrics import Histogram, Kind, Metric
+from gantrymq.observability.metrics import Histogram, Metric, MetricKind
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers import nameserver as headers
 from gantrymq.remoting.client import RemotingClient
@@ -39,13 +39,13 @@ def test_the_documentation_lists_what_is_declared() -> None:
     listed = re.findall(r"(?m)^\| `(?:rocketmq|gantry)_.*$", section)
     assert listed == [row(metric) for metric in declared], "\n".join(row(metric) for metric in declared)
     for metric in declared:
-        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
+        assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER), metric.name
 
 
 def test_the_latency_of_requests_is_declared_as_by_apaches_servers() -> None:
     """Source: RemotingMetricsConstant and RemotingMetricsManager of 5.x."""
     assert (RPC_LATENCY.name, RPC_LATENCY.unit, RPC_LATENCY.kind) == (
-        "rocketmq_rpc_latency_milliseconds", "milliseconds", Kind.HISTOGRAM,
+        "rocketmq_rpc_latency_milliseconds", "milliseconds", MetricKind.HISTOGRAM,
     )  # fmt: skip
     assert set(RPC_LATENCY.labels) == {
         "protocol_type", "request_code", "response_code", "is_long_polling", "result",

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gantrymq.demo.ports import free_port
 from gantrymq.observability.exposition import Exposition
-from gantrymq.observability.metrics import Histogram, Kind, Metric, Metrics, single
+from gantrymq.observability.metrics import Histogram, Metric, MetricKind, Metrics, single
 from tests.support.brokers import Cluster, on_broker
 from tests.support.doors import http
 
@@ -61,10 +61,10 @@ def test_kinds_and_labels_as_text() -> None:
     for value in (100, 5_000, 70_000):
         times.observe(value)
     metrics.declare(
-        Metric("a_latency", Kind.HISTOGRAM, "milliseconds", ("topic",), "How long."), lambda: [(("T",), times)]
+        Metric("a_latency", MetricKind.HISTOGRAM, "milliseconds", ("topic",), "How long."), lambda: [(("T",), times)]
     )
-    metrics.declare(Metric("b_total", Kind.COUNTER, "", ("topic",), "How many."), lambda: [(('a"\\\nb',), 7)])
-    metrics.declare(Metric("c", Kind.GAUGE, "bytes", (), "How large."), single(lambda: 1.5))
+    metrics.declare(Metric("b_total", MetricKind.COUNTER, "", ("topic",), "How many."), lambda: [(('a"\\\nb',), 7)])
+    metrics.declare(Metric("c", MetricKind.GAUGE, "bytes", (), "How large."), single(lambda: 1.5))
     assert Exposition(metrics, {"node_id": "n"}).text().decode().splitlines() == [
         "# HELP a_latency How long. Unit: milliseconds.",
         "# TYPE a_latency histogram",
@@ -97,7 +97,7 @@ def test_the_library_is_loaded_with_the_first_scrape_only() -> None:
 
 def test_an_old_name_is_shown_beside_the_new_one() -> None:
     metrics = Metrics()
-    size = Metric("size_bytes", Kind.GAUGE, "bytes", (), "Size of it.", before="size")
+    size = Metric("size_bytes", MetricKind.GAUGE, "bytes", (), "Size of it.", before="size")
     metrics.declare(size, single(lambda: 7))
     families = {
         family.name: family for family in text_string_to_metric_families(Exposition(metrics, {}).text().decode())

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.errors import ConfigError
-from gantrymq.observability.metrics import Family, Histogram, Kind, Metric, Metrics
+from gantrymq.observability.metrics import Family, Histogram, Metric, MetricKind, Metrics
 
-SENT = Metric("sent_total", Kind.COUNTER, "messages", ("topic",), "Messages that were sent.")
+SENT = Metric("sent_total", MetricKind.COUNTER, "messages", ("topic",), "Messages that were sent.")
 
 
 def test_a_metric_is_read_when_somebody_asks() -> None:
@@ -23,7 +23,7 @@ def test_a_metric_is_read_when_somebody_asks() -> None:
 
 def test_metrics_of_a_table_are_read_in_one_walk() -> None:
     walks: list[int] = []
-    metrics, size = Metrics(), Metric("size_bytes", Kind.GAUGE, "bytes", ("topic",), "Size.")
+    metrics, size = Metrics(), Metric("size_bytes", MetricKind.GAUGE, "bytes", ("topic",), "Size.")
 
     def rows() -> list[tuple[tuple[str, ...], tuple[int, int]]]:
         walks.append(1)

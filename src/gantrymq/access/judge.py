@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gantrymq.access.addresses import in_range
-from gantrymq.access.values import Action, Decision, Grants, Kind, Need, Pattern, Policy
+from gantrymq.access.values import Action, Grants, Need, Pattern, Policy, PolicyDecision, ResourceKind
 from gantrymq.message.system_topics import TRANSACTION_TOPICS, Holds, holds
 
 SHARED: Final = frozenset({Holds.WAITING, Holds.TRACES, Holds.REPLIES, Holds.NOTES})
@@ -38,7 +38,7 @@ class Judgement:
 def judge(grants: Grants, need: Need, source: str) -> Judgement:
     """Whether ``grants`` allow ``need`` to a client with the IP address ``source``."""
     policy = _most_exact(grants.custom, need, source) or _most_exact(grants.default, need, source)
-    return Judgement(policy is not None and policy.decision is Decision.ALLOW, policy)
+    return Judgement(policy is not None and policy.decision is PolicyDecision.ALLOW, policy)
 
 
 def _most_exact(policies: Iterable[Policy], need: Need, source: str) -> Policy | None:
@@ -50,7 +50,7 @@ def fits(policy: Policy, need: Need, source: str) -> bool:
     resource = policy.resource
     if not resource.covers(need.kind, need.name):
         return False
-    if is_hidden(need) and resource.pattern is not Pattern.LITERAL and policy.decision is Decision.ALLOW:
+    if is_hidden(need) and resource.pattern is not Pattern.LITERAL and policy.decision is PolicyDecision.ALLOW:
         return False
     if Action.ANY not in need.actions and Action.ALL not in policy.actions and policy.actions.isdisjoint(need.actions):
         return False
@@ -59,7 +59,7 @@ def fits(policy: Policy, need: Need, source: str) -> bool:
 
 def is_hidden(need: Need) -> bool:
     """Whether it is about a topic with undecided messages, or about reading one with messages of several topics."""
-    if need.kind is not Kind.TOPIC:
+    if need.kind is not ResourceKind.TOPIC:
         return False
     if need.name in TRANSACTION_TOPICS:
         return True
@@ -70,8 +70,8 @@ def is_hidden(need: Need) -> bool:
 def _rank(policy: Policy) -> tuple[bool, Pattern, int, bool]:
     resource = policy.resource
     return (
-        resource.kind is Kind.ANY,
+        resource.kind is ResourceKind.ANY,
         resource.pattern,
         -len(resource.name),
-        policy.decision is Decision.ALLOW,
+        policy.decision is PolicyDecision.ALLOW,
     )

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from gantrymq.access.counts import Refusals
-from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading
+from gantrymq.observability.metrics import Metric, MetricKind, Metrics, Reading
 
 REFUSED_REQUESTS: Final[Metric] = Metric(
-    "gantry_permission_refusals_total", Kind.COUNTER, "requests", ("reason",),
+    "gantry_permission_refusals_total", MetricKind.COUNTER, "requests", ("reason",),
     "Requests that were refused because nobody knows who sent them (unauthenticated), because the user may not make "
     "them (forbidden), or because of too many wrong passwords before (guessed).",
 )  # fmt: skip

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.access.values import Action, Kind, Need, group_need
+from gantrymq.access.values import Action, Need, ResourceKind, group_need
 from gantrymq.message.system_topics import RETRY_PREFIX
 
 _PUB: Final = (Action.PUB,)
@@ -31,15 +31,15 @@ _WRITE_POSITION: Final = (Action.SUB, Action.UPDATE)
 class Role(enum.Enum):
     """As what a request names something."""
 
-    TOPIC = Kind.TOPIC
+    TOPIC = ResourceKind.TOPIC
     """Also the topic of a message that is named by its place."""
-    GROUP = Kind.GROUP
-    CLUSTER = Kind.CLUSTER
+    GROUP = ResourceKind.GROUP
+    CLUSTER = ResourceKind.CLUSTER
     OTHER_GROUP = "the group that is compared with, or written to"
 
     @property
-    def kind(self) -> Kind:
-        return self.value if isinstance(self.value, Kind) else Kind.GROUP
+    def kind(self) -> ResourceKind:
+        return self.value if isinstance(self.value, ResourceKind) else ResourceKind.GROUP
 
 
 Names = Mapping[Role, Iterable[str]]
@@ -64,9 +64,9 @@ class Right:
         """A retry topic belongs to its group."""
         kind = self.role.kind
         for name in names.get(self.role, ()):
-            if kind is Kind.TOPIC and name.startswith(RETRY_PREFIX):
-                yield Need(Kind.GROUP, name.removeprefix(RETRY_PREFIX), self.of_retry or self.actions)
-            elif kind is Kind.GROUP:
+            if kind is ResourceKind.TOPIC and name.startswith(RETRY_PREFIX):
+                yield Need(ResourceKind.GROUP, name.removeprefix(RETRY_PREFIX), self.of_retry or self.actions)
+            elif kind is ResourceKind.GROUP:
                 yield group_need(name, self.actions)
             else:
                 yield Need(kind, name, self.actions)
@@ -84,7 +84,7 @@ class Operation:
     def needs(self, names: Names, cluster: str) -> Iterator[Need]:
         """Everything that ``names`` needs. ``cluster``: the one of the server."""
         if self.on_cluster:
-            yield Need(Kind.CLUSTER, cluster, self.on_cluster)
+            yield Need(ResourceKind.CLUSTER, cluster, self.on_cluster)
         for right in self.rights:
             yield from right.needs(names)
 

@@ -13,7 +13,17 @@ from typing import Any, Final
 
 from gantrymq.access.addresses import Matcher, pattern_4x
 from gantrymq.access.directory import Content
-from gantrymq.access.values import Action, Decision, Grants, Kind, Pattern, Policy, Resource, User, UserKind
+from gantrymq.access.values import (
+    Action,
+    Grants,
+    Pattern,
+    Policy,
+    PolicyDecision,
+    Resource,
+    ResourceKind,
+    User,
+    UserKind,
+)
 from gantrymq.errors import ConfigError
 from gantrymq.message.given import shown
 from gantrymq.message.system_topics import TRACE
@@ -105,11 +115,11 @@ def _user(entry: Mapping[str, Any], number: int) -> User:
 def _grants(entry: Mapping[str, Any], name: str) -> Grants:
     policies = [
         # Clients that trace send there, and nobody writes that into the file.
-        Policy(Resource(Kind.TOPIC, Pattern.LITERAL, TRACE), _PUB, Decision.ALLOW),
-        _policy(Kind.TOPIC, "", str(entry.get("defaultTopicPerm") or "DENY"), name),
-        _policy(Kind.GROUP, "", str(entry.get("defaultGroupPerm") or "DENY"), name),
+        Policy(Resource(ResourceKind.TOPIC, Pattern.LITERAL, TRACE), _PUB, PolicyDecision.ALLOW),
+        _policy(ResourceKind.TOPIC, "", str(entry.get("defaultTopicPerm") or "DENY"), name),
+        _policy(ResourceKind.GROUP, "", str(entry.get("defaultGroupPerm") or "DENY"), name),
     ]
-    for key, kind in (("topicPerms", Kind.TOPIC), ("groupPerms", Kind.GROUP)):
+    for key, kind in (("topicPerms", ResourceKind.TOPIC), ("groupPerms", ResourceKind.GROUP)):
         for text in _list(entry.get(key), f"{key} of account {name}"):
             resource, equals, permission = str(text).partition("=")
             if not equals or not resource.strip():
@@ -119,7 +129,7 @@ def _grants(entry: Mapping[str, Any], name: str) -> Grants:
     return Grants(tuple(by_resource.values()))
 
 
-def _policy(kind: Kind, resource: str, permission: str, name: str) -> Policy:
+def _policy(kind: ResourceKind, resource: str, permission: str, name: str) -> Policy:
     """A permission of the file; ``resource`` is empty for a default."""
     words = permission.replace(" ", "").upper()
     if words not in _PERMISSIONS:
@@ -130,8 +140,8 @@ def _policy(kind: Kind, resource: str, permission: str, name: str) -> Policy:
     actions = _PERMISSIONS[words]
     named = Resource(kind, Pattern.LITERAL, resource) if resource else Resource(kind, Pattern.ANY)
     if not actions:
-        return Policy(named, frozenset({Action.ALL}), Decision.DENY)
-    return Policy(named, actions, Decision.ALLOW)
+        return Policy(named, frozenset({Action.ALL}), PolicyDecision.DENY)
+    return Policy(named, actions, PolicyDecision.ALLOW)
 
 
 def _list(value: Any, what: str) -> Iterable[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from gantrymq.access.values import Action, Decision, Grants, Policy, Resource, User, UserKind, named
+from gantrymq.access.values import Action, Grants, Policy, PolicyDecision, Resource, User, UserKind, named
 from gantrymq.errors import ConfigError
 from gantrymq.message.given import shown
 from gantrymq.protocol.bodies.access import AclBody, EntryBody, PolicyBody, UserBody
@@ -91,7 +91,7 @@ def _policies(entries: Iterable[EntryBody]) -> Iterable[Policy]:
         policy = Policy(
             Resource.parse(entry.resource),
             frozenset(named(Action, action, "the action") for action in entry.actions),
-            named(Decision, entry.decision, "the decision"),
+            named(PolicyDecision, entry.decision, "the decision"),
             tuple(source.strip() for source in entry.source_ips or ()),
         )
         policy.check()

@@ -33,14 +33,14 @@ class Action(enum.StrEnum):
     LIST = "List"
 
 
-class Decision(enum.StrEnum):
+class PolicyDecision(enum.StrEnum):
     """What a policy says about a request that it fits."""
 
     ALLOW = "Allow"
     DENY = "Deny"
 
 
-class Kind(enum.StrEnum):
+class ResourceKind(enum.StrEnum):
     """What a resource is."""
 
     __hash__ = str.__hash__  # that of Enum is written in Python, and judgements are looked up for each request
@@ -81,7 +81,7 @@ def named(kind: type[E], text: str, what: str) -> E:
 class Resource:
     """Topics, groups or clusters, as a policy names them: ``Topic:orders``, ``Group:app-*``, ``Topic:*``, ``*``."""
 
-    kind: Kind
+    kind: ResourceKind
     pattern: Pattern
     name: str = ""
     """The whole name, or its beginning; empty for ``Pattern.ANY``."""
@@ -91,14 +91,14 @@ class Resource:
         """Raises ConfigError for a text that names no resource."""
         text = text.strip()
         if text == "*":
-            return cls(Kind.ANY, Pattern.ANY)
+            return cls(ResourceKind.ANY, Pattern.ANY)
         kind_text, colon, name = text.partition(":")
         if not colon or not name:
             raise ConfigError(
                 f"the resource is {shown(text)}; write for example Topic:orders, Group:app-*, Topic:* or *"
             )
-        kind = named(Kind, kind_text, f"the kind of the resource {shown(text)}")
-        if kind is Kind.ANY:
+        kind = named(ResourceKind, kind_text, f"the kind of the resource {shown(text)}")
+        if kind is ResourceKind.ANY:
             raise ConfigError(f"the resource is {shown(text)}; write * for every resource")
         if "*" in name[:-1]:
             raise ConfigError(f"the resource is {shown(text)}; write the * as the last character only")
@@ -111,14 +111,14 @@ class Resource:
     @property
     def text(self) -> str:
         """As ``parse`` reads it."""
-        if self.kind is Kind.ANY:
+        if self.kind is ResourceKind.ANY:
             return "*"
         star = "" if self.pattern is Pattern.LITERAL else "*"
         return f"{self.kind.value}:{self.name}{star}"
 
-    def covers(self, kind: Kind, name: str) -> bool:
+    def covers(self, kind: ResourceKind, name: str) -> bool:
         """Whether it names this topic, group or cluster."""
-        if self.kind is Kind.ANY:
+        if self.kind is ResourceKind.ANY:
             return True
         if self.kind is not kind:
             return False
@@ -133,7 +133,7 @@ class Policy:
 
     resource: Resource
     actions: frozenset[Action]
-    decision: Decision
+    decision: PolicyDecision
     sources: tuple[str, ...] = ()
     """IP addresses and ranges (10.0.0.0/8) from which it counts; none: from everywhere."""
 
@@ -178,7 +178,7 @@ class User:
 class Need(NamedTuple):
     """What a request needs: one of ``actions`` on a resource. A tuple, since one is made and looked up per request."""
 
-    kind: Kind
+    kind: ResourceKind
     name: str
     actions: tuple[Action, ...]
 
@@ -191,8 +191,8 @@ class Need(NamedTuple):
 def topic_need(topic: str, actions: tuple[Action, ...]) -> Need:
     """A retry topic belongs to its group."""
     if topic.startswith(RETRY_PREFIX):
-        return Need(Kind.GROUP, topic.removeprefix(RETRY_PREFIX), actions)
-    return Need(Kind.TOPIC, topic, actions)
+        return Need(ResourceKind.GROUP, topic.removeprefix(RETRY_PREFIX), actions)
+    return Need(ResourceKind.TOPIC, topic, actions)
 
 
 def send_need(topic: str) -> Need:
@@ -202,4 +202,4 @@ def send_need(topic: str) -> Need:
 
 
 def group_need(group: str, actions: tuple[Action, ...]) -> Need:
-    return Need(Kind.GROUP, group.removeprefix(RETRY_PREFIX), actions)
+    return Need(ResourceKind.GROUP, group.removeprefix(RETRY_PREFIX), actions)

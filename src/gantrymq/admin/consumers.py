@@ -69,7 +69,7 @@ class QueueLag(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.broker_offset - self.consumer_offset, 0)
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class GroupProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a group is, over all brokers."""
 
     group: str
@@ -106,7 +106,7 @@ class Consumers:
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
 
-    async def progress(self, group: str, topic: str | None = None) -> Progress:
+    async def progress(self, group: str, topic: str | None = None) -> GroupProgress:
         """How far a group is. Raises RequestRejected when every broker refuses."""
         lags: list[QueueLag] = []
         tps = 0.0
@@ -135,7 +135,7 @@ class Consumers:
             ]  # fmt: skip
         if refused is not None and not answered:
             raise refused
-        return Progress(group=group, queues=sorted(lags, key=lambda lag: lag.queue), tps=tps)
+        return GroupProgress(group=group, queues=sorted(lags, key=lambda lag: lag.queue), tps=tps)
 
     async def connections(self, group: str) -> ConsumerConnections | None:
         """Members and subscriptions of a group, over all brokers; None when nobody is online."""

@@ -29,7 +29,7 @@ import enum
 from typing import Final
 
 
-class Kind(enum.Enum):
+class RequestKind(enum.Enum):
     """What is acknowledged."""
 
     MESSAGE = "a message whose sender waits"
@@ -66,34 +66,34 @@ class Answer(enum.Enum):
 
 _S, _T, _U, _R, _N = Answer
 
-ACKNOWLEDGEMENTS: Final[dict[Kind, dict[Fate, Answer]]] = {
+ACKNOWLEDGEMENTS: Final[dict[RequestKind, dict[Fate, Answer]]] = {
     kind: dict(zip(Fate, answers, strict=True))
     for kind, answers in {
-        Kind.MESSAGE: (_S, _T, _N, _R),
-        Kind.UNWAITED: (_S, _S, _N, _S),
-        Kind.BATCH: (_S, _T, _N, _R),
-        Kind.HALF: (_S, _T, _N, _R),
-        Kind.END: (_S, _U, _N, _R),
-        Kind.SEND_BACK: (_S, _R, _N, _R),
-        Kind.RECALL: (_S, _U, _N, _R),
-        Kind.POP: (_S, _N, _S, _N),
-        Kind.ACKNOWLEDGEMENT: (_S, _N, _S, _R),
-        Kind.REPLY: (_S, _S, _N, _S),
-        Kind.MOVE: (_N, _N, _N, _N),
+        RequestKind.MESSAGE: (_S, _T, _N, _R),
+        RequestKind.UNWAITED: (_S, _S, _N, _S),
+        RequestKind.BATCH: (_S, _T, _N, _R),
+        RequestKind.HALF: (_S, _T, _N, _R),
+        RequestKind.END: (_S, _U, _N, _R),
+        RequestKind.SEND_BACK: (_S, _R, _N, _R),
+        RequestKind.RECALL: (_S, _U, _N, _R),
+        RequestKind.POP: (_S, _N, _S, _N),
+        RequestKind.ACKNOWLEDGEMENT: (_S, _N, _S, _R),
+        RequestKind.REPLY: (_S, _S, _N, _S),
+        RequestKind.MOVE: (_N, _N, _N, _N),
     }.items()
 }
 
-EFFECTS: Final[dict[Kind, str]] = {
-    Kind.MESSAGE: "consumers of its topic get it",
-    Kind.UNWAITED: "consumers of its topic get it",
-    Kind.BATCH: "consumers of its topic get all of it",
-    Kind.HALF: "it is an open transaction: it is asked about when its immunity ends",
-    Kind.END: "the transaction is over; of a commit, consumers of its topic get the message",
-    Kind.SEND_BACK: "it waits for its delay, then its group gets it again",
-    Kind.RECALL: "the timer forgets the message",
-    Kind.POP: "the consumer gets the messages; they are invisible to others for its time",
-    Kind.ACKNOWLEDGEMENT: "the message does not come back",
-    Kind.REPLY: "it can be read in the reply topic",
-    Kind.MOVE: "consumers of its topic get it, and the next ones of its level or second move",
+EFFECTS: Final[dict[RequestKind, str]] = {
+    RequestKind.MESSAGE: "consumers of its topic get it",
+    RequestKind.UNWAITED: "consumers of its topic get it",
+    RequestKind.BATCH: "consumers of its topic get all of it",
+    RequestKind.HALF: "it is an open transaction: it is asked about when its immunity ends",
+    RequestKind.END: "the transaction is over; of a commit, consumers of its topic get the message",
+    RequestKind.SEND_BACK: "it waits for its delay, then its group gets it again",
+    RequestKind.RECALL: "the timer forgets the message",
+    RequestKind.POP: "the consumer gets the messages; they are invisible to others for its time",
+    RequestKind.ACKNOWLEDGEMENT: "the message does not come back",
+    RequestKind.REPLY: "it can be read in the reply topic",
+    RequestKind.MOVE: "consumers of its topic get it, and the next ones of its level or second move",
 }
 """What follows when the records are safe, and never before."""

@@ -19,7 +19,7 @@ from gantrymq.broker.durability import Durability
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.metrics.declared import metrics_of
-from gantrymq.broker.operations.settings import Settings
+from gantrymq.broker.operations.settings import SettingsAdministration
 from gantrymq.broker.outside import Outside, Place
 from gantrymq.broker.part_settings import store_config
 from gantrymq.broker.parts import Parts, open_waiting, operations_of
@@ -206,7 +206,7 @@ class Broker:
         return users_of(self._access, trace_topic, registries, self.store, self.coordinator)
 
     def _serve(self, parts: Parts) -> None:
-        settings = Settings(parts.config, self._config_file, self._outside.disk, self._outside.clock)
+        settings = SettingsAdministration(parts.config, self._config_file, self._outside.disk, self._outside.clock)
         self.operations = operations_of(
             parts, settings, NameServerRoutes(parts.config, self._client, self._outside.clock)
         )

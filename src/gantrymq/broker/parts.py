@@ -25,7 +25,7 @@ from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.operations.operations import Administration, Consuming, Operations, Sending
 from gantrymq.broker.operations.positions import Positions
-from gantrymq.broker.operations.progress import Progress
+from gantrymq.broker.operations.progress import ProgressQuestions
 from gantrymq.broker.operations.queries import Queries
 from gantrymq.broker.operations.recall import Timers
 from gantrymq.broker.operations.reply import Replies
@@ -36,7 +36,7 @@ from gantrymq.broker.operations.send_back import SendBacks
 from gantrymq.broker.operations.send_batch import BatchSends
 from gantrymq.broker.operations.send_half import HalfSends
 from gantrymq.broker.operations.send_halves import HalvesSends
-from gantrymq.broker.operations.settings import Settings
+from gantrymq.broker.operations.settings import SettingsAdministration
 from gantrymq.broker.operations.steered import Steering
 from gantrymq.broker.operations.table_changes import TableChanges
 from gantrymq.broker.operations.topics import TopicAdministration
@@ -140,7 +140,7 @@ def open_waiting(
     return WaitingMessages(delay, timer, coordinator, delivered, time)
 
 
-def operations_of(parts: Parts, settings: Settings, routes: RouteSource) -> Operations:
+def operations_of(parts: Parts, settings: SettingsAdministration, routes: RouteSource) -> Operations:
     """What the broker does."""
     consuming = _consuming(parts, routes)
     return Operations(
@@ -188,7 +188,9 @@ def _consuming(parts: Parts, routes: RouteSource) -> Consuming:
     )  # fmt: skip
 
 
-def _administration(parts: Parts, settings: Settings, release: Callable[[str, str], None]) -> Administration:
+def _administration(
+    parts: Parts, settings: SettingsAdministration, release: Callable[[str, str], None]
+) -> Administration:
     config, store, registries, statistics = parts.config, parts.store, parts.registries, parts.statistics
     topics, groups, offsets = registries.topics, registries.groups, registries.offsets
     producers, consumers, clock = registries.producers, registries.consumers, parts.outside.clock
@@ -198,7 +200,7 @@ def _administration(parts: Parts, settings: Settings, release: Callable[[str, st
         topic_work,
         group_work,
         TableChanges(topic_work, group_work, clock),
-        Progress(config.identity.broker_name, parts.place.address, store, registries, statistics, clock),
+        ProgressQuestions(config.identity.broker_name, parts.place.address, store, registries, statistics, clock),
         Connections(producers, consumers, clock),
         ConsumerQuestions(config.identity.broker_name, consumers, store, parts.rights),
         Resets(config, store, registries, release),

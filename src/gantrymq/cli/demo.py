@@ -17,7 +17,7 @@ from rich.table import Table
 from gantrymq.demo.layout import TRANSACTION_CHECK_INTERVAL_MS, TRANSACTION_TIME_OUT_MS, choose_directory
 from gantrymq.demo.plan import make_plan
 from gantrymq.demo.result import Result, next_commands, write_result
-from gantrymq.demo.script import DemoRun, Settings, Snapshot
+from gantrymq.demo.script import DemoRun, DemoSettings, Snapshot
 from gantrymq.errors import GantryError
 from gantrymq.runtime.clock import SystemClock
 
@@ -168,7 +168,7 @@ def demo(
     console = Console()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        settings = Settings(
+        settings = DemoSettings(
             orders, seed, choose_directory(directory, Path.cwd()), not no_spark, name_server_port, broker_port
         )
         console.print(

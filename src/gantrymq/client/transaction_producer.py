@@ -32,7 +32,7 @@ from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.half_stamps import HalfStamps
 from gantrymq.client.sending.halves import Begun, Halves
 from gantrymq.client.sending.longest import LongestTime
-from gantrymq.client.sending.open_half import OpenHalf
+from gantrymq.client.sending.open_half import SentHalf
 from gantrymq.client.tracing.watch import Act, Watch
 from gantrymq.errors import (
     ConfigError,
@@ -60,7 +60,7 @@ class LocalRun:
     needs when the client is closed meanwhile."""
 
     def __init__(self) -> None:
-        self.half: OpenHalf | None = None
+        self.half: SentHalf | None = None
         self.outcome: ListenerAnswer | None = None
 
     def __call__(self, method: Callable[..., object], message: Message, arg: Any) -> ListenerAnswer:
@@ -188,7 +188,7 @@ class TransactionProducer(Producer):
         return await self._run(run.half, partial(in_caller, run), self.listener.execute_local_transaction, arg)
 
     async def _run(
-        self, half: OpenHalf, call: Callable[..., Awaitable[ListenerAnswer]], method: Callable[..., object], arg: Any
+        self, half: SentHalf, call: Callable[..., Awaitable[ListenerAnswer]], method: Callable[..., object], arg: Any
     ) -> TransactionSendResult:
         if half.result.status is not SendStatus.SEND_OK:
             return await self.finish(half, ListenerAnswer(LocalTransactionState.ROLLBACK))
@@ -216,7 +216,7 @@ class TransactionProducer(Producer):
 
     async def begin(
         self, message: Message, transaction_id: str | None = None, longest: LongestTime | None = None
-    ) -> OpenHalf:
+    ) -> SentHalf:
         """Send the half message. End each half message that this returns with ``finish`` or ``interrupted``.
         ``longest``: how long its local transaction may take."""
         self._endpoint.check_usable()
@@ -262,7 +262,7 @@ class TransactionProducer(Producer):
         if act is not None:
             act.done(result)
         self._memory.placed(key, result.queue.broker_name, log_offset)
-        return OpenHalf(given, message, result, log_offset)
+        return SentHalf(given, message, result, log_offset)
 
     def begin_now(self, message: Message, longest: LongestTime | None, then: Callable[[Begun], None]) -> bool:
         """``begin`` without a task, for a message that ``check`` has accepted, and that belongs to us from now on.
@@ -315,7 +315,7 @@ class TransactionProducer(Producer):
         try:
             if isinstance(sent, BaseException):
                 raise sent
-            begun = OpenHalf(given, message, sent, log_offset_of(sent.offset_message_id))
+            begun = SentHalf(given, message, sent, log_offset_of(sent.offset_message_id))
         except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
             if act is not None:
                 act.failed(error)
@@ -329,7 +329,7 @@ class TransactionProducer(Producer):
             self._memory.placed(key, begun.result.queue.broker_name, begun.log_offset)
         then(begun)
 
-    def finish_now(self, half: OpenHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
+    def finish_now(self, half: SentHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
         """``finish`` without a task. ``then`` gets what it would return or raise. False: nothing was done, because
         something must be waited for first."""
         channel = self._ends.ready(half)
@@ -341,7 +341,7 @@ class TransactionProducer(Producer):
         self._ends.decide_now(channel, half, outcome, partial(self._finished, half, act, then))
         return True
 
-    def _finished(self, half: OpenHalf, act: Act | None, then: Callable[[Ended], None], ended: Ended) -> None:
+    def _finished(self, half: SentHalf, act: Act | None, then: Callable[[Ended], None], ended: Ended) -> None:
         self._open.discard(half.transaction_id)
         if isinstance(ended, TransactionSendResult) and not ended.decided:
             self._figures.of_sends(half.message.topic).unconfirmed += 1
@@ -349,7 +349,7 @@ class TransactionProducer(Producer):
             act.failed(ended) if isinstance(ended, BaseException) else act.done(ended)
         then(ended)
 
-    async def finish(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+    async def finish(self, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         """End a half message as its local transaction ended. Raises TransactionConflict."""
         act = None if self._watch is None else self._watch.ending(half.given, half.result, outcome.state)
         try:
@@ -374,14 +374,14 @@ class TransactionProducer(Producer):
             act.done(result)
         return result
 
-    async def finish_late(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
+    async def finish_late(self, half: SentHalf, outcome: ListenerAnswer) -> None:
         """``finish`` did not decide it: repeat it for a while, until the broker has answered. Where the outcome was not
         known, the listener is asked first."""
         if self._checks is not None:
             decide = self._ends.decide if self._watch is None else partial(self._decide, self._watch)
             await self._ends.decide_late(half, outcome, self._checks.ask_about, decide)
 
-    async def _decide(self, watch: Watch, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+    async def _decide(self, watch: Watch, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         act = watch.ending(half.given, half.result, outcome.state)
         try:
             result = await self._ends.decide(half, outcome)
@@ -391,7 +391,7 @@ class TransactionProducer(Producer):
         act.done(result)
         return result
 
-    def interrupted(self, half: OpenHalf) -> None:
+    def interrupted(self, half: SentHalf) -> None:
         """The local transaction was interrupted: send UNKNOWN to the broker, without waiting for an answer."""
         self._memory.ended(half.transaction_id, LocalTransactionState.UNKNOWN)
         self._figures.of_sends(half.message.topic).ended(LocalTransactionState.UNKNOWN)

@@ -13,31 +13,31 @@ from typing import Final
 from gantrymq.admin.audit import Phase
 from gantrymq.console.sessions import Sessions
 from gantrymq.errors import GantryError, RequestRejected, TimedOut, Unreachable
-from gantrymq.observability.metrics import Histogram, Kind, Metric, Metrics, single
+from gantrymq.observability.metrics import Histogram, Metric, MetricKind, Metrics, single
 from gantrymq.protocol.codes import ResponseCode
 
 BOUNDS_MS: Final = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000)
 REQUESTS: Final[Metric] = Metric(
-    "gantry_console_requests_total", Kind.COUNTER, "requests", ("page", "status"),
+    "gantry_console_requests_total", MetricKind.COUNTER, "requests", ("page", "status"),
     "Requests by page and status of HTTP; the page other stands for what a request did not reach.",
 )  # fmt: skip
 LATENCY: Final[Metric] = Metric(
-    "gantry_console_request_latency", Kind.HISTOGRAM, "milliseconds", ("page",),
+    "gantry_console_request_latency", MetricKind.HISTOGRAM, "milliseconds", ("page",),
     "Time until the answer began; of a page that refreshes itself, until its first part.",
 )  # fmt: skip
 ACTIONS: Final[Metric] = Metric(
-    "gantry_console_actions_total", Kind.COUNTER, "actions", ("action", "outcome"),
+    "gantry_console_actions_total", MetricKind.COUNTER, "actions", ("action", "outcome"),
     "What people changed: done, refused by a broker, or unknown when no answer came; as in the audit file.",
 )  # fmt: skip
 LOGINS: Final[Metric] = Metric(
-    "gantry_console_logins_total", Kind.COUNTER, "attempts", ("outcome",),
+    "gantry_console_logins_total", MetricKind.COUNTER, "attempts", ("outcome",),
     "Attempts to log in: done, refused (wrong name or password), limited (too many before), failed (nobody could say).",
 )  # fmt: skip
 SESSIONS: Final[Metric] = Metric(
-    "gantry_console_sessions", Kind.GAUGE, "sessions", (), "Sessions of people who are logged in."
+    "gantry_console_sessions", MetricKind.GAUGE, "sessions", (), "Sessions of people who are logged in."
 )
 QUESTIONS_FAILED: Final[Metric] = Metric(
-    "gantry_console_questions_failed_total", Kind.COUNTER, "requests", ("reason",),
+    "gantry_console_questions_failed_total", MetricKind.COUNTER, "requests", ("reason",),
     "Questions to name servers and brokers that failed: unreachable, timed_out, denied (permission), refused, other.",
 )  # fmt: skip
 

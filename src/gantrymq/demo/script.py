@@ -37,7 +37,7 @@ STALL_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DemoSettings:
     """The settings of a run."""
 
     orders: int
@@ -72,7 +72,7 @@ class Show(Protocol):
 class DemoRun:
     """One run of the demo."""
 
-    def __init__(self, settings: Settings, show: Show) -> None:
+    def __init__(self, settings: DemoSettings, show: Show) -> None:
         self._settings = settings
         self._show = show
         self._clock = SystemClock()

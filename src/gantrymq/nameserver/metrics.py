@@ -6,22 +6,26 @@ from typing import Final
 
 from gantrymq.nameserver.route_table import Removed, RouteTable
 from gantrymq.observability.limits import declare_limits
-from gantrymq.observability.metrics import Kind, Metric, Metrics, single
+from gantrymq.observability.metrics import Metric, MetricKind, Metrics, single
 from gantrymq.remoting.latency import RPC_LATENCY, RequestLatency
 from gantrymq.runtime.limits.client_limits import ClientLimits
 
 BROKERS: Final[Metric] = Metric(
-    "gantry_nameserver_brokers", Kind.GAUGE, "brokers", ("cluster",), "Processes of brokers that are registered."
+    "gantry_nameserver_brokers", MetricKind.GAUGE, "brokers", ("cluster",), "Processes of brokers that are registered."
 )
 TOPICS: Final[Metric] = Metric(
-    "gantry_nameserver_topics", Kind.GAUGE, "topics", (), "Topics that a registered broker has, with the system's."
+    "gantry_nameserver_topics",
+    MetricKind.GAUGE,
+    "topics",
+    (),
+    "Topics that a registered broker has, with the system's.",
 )
 REGISTERED: Final[Metric] = Metric(
-    "gantry_nameserver_registrations_total", Kind.COUNTER, "registrations", ("new",),
+    "gantry_nameserver_registrations_total", MetricKind.COUNTER, "registrations", ("new",),
     "Registrations that were accepted; new is true for a broker that was not known before.",
 )  # fmt: skip
 REMOVED: Final[Metric] = Metric(
-    "gantry_nameserver_brokers_removed_total", Kind.COUNTER, "brokers", ("reason",),
+    "gantry_nameserver_brokers_removed_total", MetricKind.COUNTER, "brokers", ("reason",),
     "Brokers that were removed: unregistered (they stopped), lost (the connection ended), silent (they sent nothing).",
 )  # fmt: skip
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.observability.metrics import Kind, Metric, Metrics, single
+from gantrymq.observability.metrics import Metric, MetricKind, Metrics, single
 from gantrymq.runtime.loop_watch import LoopWatch
 
 LONGEST_TURN: Final[Metric] = Metric(
-    "gantry_event_loop_longest_turn_seconds", Kind.GAUGE, "seconds", (),
+    "gantry_event_loop_longest_turn_seconds", MetricKind.GAUGE, "seconds", (),
     "Longest time of the last one to two minutes in which the server did one thing and every client waited.",
 )  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from gantrymq.observability.metrics import Family, Histogram, Kind, Metrics
+from gantrymq.observability.metrics import Family, Histogram, MetricKind, Metrics
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as PrometheusMetric
@@ -56,9 +56,9 @@ class Exposition:
         labels = (*self._common, *metric.labels)
         text = f"{meaning} Unit: {metric.unit}." if metric.unit else meaning
         found: PrometheusMetric
-        if metric.kind is Kind.HISTOGRAM:
+        if metric.kind is MetricKind.HISTOGRAM:
             found = HistogramMetricFamily(name, text, labels=labels)
-        elif metric.kind is Kind.COUNTER:
+        elif metric.kind is MetricKind.COUNTER:
             found = CounterMetricFamily(name, text, labels=labels)
         else:
             found = GaugeMetricFamily(name, text, labels=labels)

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from gantrymq.errors import ConfigError
 
 
-class Kind(enum.StrEnum):
+class MetricKind(enum.StrEnum):
     """How the values of a metric may change."""
 
     COUNTER = "counter"
@@ -34,7 +34,7 @@ class Metric:
 
     name: str
     """RocketMQ 5's name where it has one. Counters end with ``_total``."""
-    kind: Kind
+    kind: MetricKind
     unit: str
     """``messages``, ``bytes``, ``milliseconds`` ...; empty for plain numbers."""
     labels: tuple[str, ...]

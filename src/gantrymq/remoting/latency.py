@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.observability.metrics import Histogram, Kind, Metric, Reading
+from gantrymq.observability.metrics import Histogram, Metric, MetricKind, Reading
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, response_code_of
 from gantrymq.runtime.clock import Clock
@@ -18,7 +18,7 @@ from gantrymq.runtime.clock import Clock
 BOUNDS_MS: Final = (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
 """Those of Apache's servers (RemotingMetricsManager)."""
 RPC_LATENCY: Final[Metric] = Metric(
-    "rocketmq_rpc_latency_milliseconds", Kind.HISTOGRAM, "milliseconds",
+    "rocketmq_rpc_latency_milliseconds", MetricKind.HISTOGRAM, "milliseconds",
     ("protocol_type", "request_code", "response_code", "is_long_polling", "result"),
     "Time from the arrival of a request to its answer. Codes have RocketMQ's names, others are unknown; result is "
     "success or oneway.",

@@ -8,7 +8,7 @@ from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.producer import Producer
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.sending.half_ends import HalfEnds, undecided
-from gantrymq.client.sending.open_half import OpenHalf
+from gantrymq.client.sending.open_half import SentHalf
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.message.message import MessageView
@@ -22,7 +22,7 @@ TIMEOUT_MS = 3000
 
 
 class OneWayEnds(HalfEnds):
-    async def decide(self, half: OpenHalf, outcome: ListenerAnswer, first: object = None) -> TransactionSendResult:
+    async def decide(self, half: SentHalf, outcome: ListenerAnswer, first: object = None) -> TransactionSendResult:
         try:
             channel = await self._delivery.channel_to(half.result.queue, self._config.send_timeout_ms)
         except GantryError as error:

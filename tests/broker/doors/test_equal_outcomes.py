@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from gantrymq.access.values import Action, Decision, Policy, Resource, User
+from gantrymq.access.values import Action, Policy, PolicyDecision, Resource, User
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import LocalTransactionState
@@ -124,7 +124,9 @@ def test_what_a_user_may_is_the_same_through_every_door(door: type) -> None:
         guard = cluster.broker.guard
         assert guard is not None
         guard.directory.create(User("app", APP.secret), None)
-        guard.directory.grant("app", [Policy(Resource.parse("Topic:orders"), frozenset({Action.PUB}), Decision.ALLOW)])
+        guard.directory.grant(
+            "app", [Policy(Resource.parse("Topic:orders"), frozenset({Action.PUB}), PolicyDecision.ALLOW)]
+        )
         admin, app, nobody = (door(cluster, who) for who in (ADMIN, APP, NOBODY))
         half = admin.half("refunds", b"x")
         app.send("orders", b"by the application")
@@ -143,7 +145,7 @@ def test_an_explanation_is_the_same_through_every_door(door: type) -> None:
         guard = cluster.broker.guard
         assert guard is not None
         guard.directory.create(User("app", APP.secret), None)
-        about = Policy(Resource.parse("Cluster:*"), frozenset({Action.GET}), Decision.ALLOW)
+        about = Policy(Resource.parse("Cluster:*"), frozenset({Action.GET}), PolicyDecision.ALLOW)
         guard.directory.grant("app", [about])
         with cluster.door("payments", user="admin") as local:
             half = local.send_half(Message("refunds", b"x"))

@@ -15,7 +15,7 @@ from gantrymq.broker.metrics import lag, messages, storage, transactions
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.upkeep.statistics import BROKER_PUT_NUMS, TOPIC_PUT_NUMS
 from gantrymq.message.system_topics import PARKED
-from gantrymq.observability.metrics import Histogram, Kind, Metric
+from gantrymq.observability.metrics import Histogram, Metric, MetricKind
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.consumer import SendBack
 from gantrymq.protocol.headers.tools import ResumeCheck, StatsKey
@@ -76,7 +76,7 @@ def test_names_follow_the_rules_of_prometheus(tmp_path: Path) -> None:
         for metric in running.broker.metrics.declared():
             assert re.fullmatch(r"(rocketmq|gantry)_[a-z_]+", metric.name)
             assert f"{metric.name}_total" not in names, f"to a parser {metric.name} and {metric.name}_total are one"
-            assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
+            assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER), metric.name
             assert metric.help.endswith(".") and metric.help[0].isupper(), metric.name
 
     on_broker(work, tmp_path)

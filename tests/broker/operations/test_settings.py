@@ -10,7 +10,7 @@ import pytest
 
 from gantrymq.broker.config import FIELDS, BrokerConfig, from_properties, key_of, parse_properties
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.operations.settings import CHANGEABLE, Settings, to_properties, with_properties
+from gantrymq.broker.operations.settings import CHANGEABLE, SettingsAdministration, to_properties, with_properties
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.refusals import RESPONSE_CODES
 from gantrymq.protocol.bodies.topics import DataVersion
@@ -24,8 +24,8 @@ from tests.support.places import run
 CONF = "# ours\nbrokerName=b1\nfileReservedTime = 48\n\n#fileReservedTime=1\n"
 
 
-def settings_of(config: LiveConfig, file: str = "") -> Settings:
-    return Settings(config, file, OsDisk(), SystemClock())
+def settings_of(config: LiveConfig, file: str = "") -> SettingsAdministration:
+    return SettingsAdministration(config, file, OsDisk(), SystemClock())
 
 
 def test_all_settings_are_shown_and_read_back() -> None:

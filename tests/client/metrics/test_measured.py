@@ -29,7 +29,7 @@ from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.demo.ports import free_port
 from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue
-from gantrymq.observability.metrics import Histogram, Kind, Metric
+from gantrymq.observability.metrics import Histogram, Metric, MetricKind
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import encode_response
 from tests.client.peer import cluster, run, until
@@ -63,7 +63,7 @@ def test_the_documentation_lists_what_is_declared() -> None:
     assert listed == [row(metric) for metric in declared], "\n".join(row(metric) for metric in declared)
     for metric in declared:
         assert re.fullmatch(r"(rocketmq|gantry)_[a-z_]+", metric.name)
-        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
+        assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER), metric.name
         assert metric.help.endswith(".") and metric.help[0].isupper(), metric.name
 
 

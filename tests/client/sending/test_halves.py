@@ -16,7 +16,7 @@ from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import SendStatus, TransactionSendResult
 from gantrymq.client.sending.half_ends import Ended
 from gantrymq.client.sending.halves import Begun, Halves
-from gantrymq.client.sending.open_half import OpenHalf
+from gantrymq.client.sending.open_half import SentHalf
 from gantrymq.errors import Closed, HalfNotStored, RequestRejected, TransactionConflict, Unreachable
 from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
@@ -40,10 +40,10 @@ class Sender:
         self.ended_late: list[tuple[bytes, LocalTransactionState]] = []
         self.at_once = False
 
-    async def begin(self, message: Message, transaction_id: str | None = None, longest: object = None) -> OpenHalf:
+    async def begin(self, message: Message, transaction_id: str | None = None, longest: object = None) -> SentHalf:
         return self._half(message, await self._begun(message))
 
-    async def finish(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+    async def finish(self, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         return result(half.message, SendStatus.SEND_OK, await self._finished(half, outcome))
 
     def begin_now(self, message: Message, longest: object, then: Callable[[Begun], None]) -> bool:
@@ -53,7 +53,7 @@ class Sender:
         waits.add_done_callback(lambda _: then(waits.exception() or self._half(message, waits.result())))
         return True
 
-    def finish_now(self, half: OpenHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
+    def finish_now(self, half: SentHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
         if not self.now:
             return False
         waits, done = self._finished(half, outcome), SendStatus.SEND_OK
@@ -66,17 +66,17 @@ class Sender:
             waits.set_result(SendStatus.SEND_OK)
         return waits
 
-    def _half(self, message: Message, status: SendStatus) -> OpenHalf:
-        return OpenHalf(message, message, result(message, status), 0)
+    def _half(self, message: Message, status: SendStatus) -> SentHalf:
+        return SentHalf(message, message, result(message, status), 0)
 
-    def _finished(self, half: OpenHalf, outcome: ListenerAnswer) -> asyncio.Future[bool]:
+    def _finished(self, half: SentHalf, outcome: ListenerAnswer) -> asyncio.Future[bool]:
         self.ended.append((half.message.body, outcome.state))
         waits = self.finishes[half.message.body] = asyncio.get_running_loop().create_future()
         if self.at_once:
             waits.set_result(True)
         return waits
 
-    async def finish_late(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
+    async def finish_late(self, half: SentHalf, outcome: ListenerAnswer) -> None:
         self.ended_late.append((half.message.body, outcome.state))
 
 

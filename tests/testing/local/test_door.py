@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gantrymq import LocalTransactionState, Message, MessageView, Producer, TransactionProducer
-from gantrymq.access.values import Action, Decision, Policy, Resource, User
+from gantrymq.access.values import Action, Policy, PolicyDecision, Resource, User
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.testing import LocalCluster
 from gantrymq.testing.local.door import LocalDoor
@@ -115,7 +115,7 @@ def test_a_broker_with_users_asks_the_guard_at_this_door_too() -> None:
         guard = guarded.broker.guard
         assert guard is not None
         guard.directory.create(User("app", "secret"), None)
-        orders = Policy(Resource.parse("Topic:orders"), frozenset({Action.PUB}), Decision.ALLOW)
+        orders = Policy(Resource.parse("Topic:orders"), frozenset({Action.PUB}), PolicyDecision.ALLOW)
         guard.directory.grant("app", [orders])
         with guarded.door("payments", user="app") as door, guarded.door("payments", user="admin") as admin:
             half = admin.send_half(Message("refunds", b"x"))
@@ -138,7 +138,7 @@ def test_a_member_at_this_door_is_asked_only_about_topics_of_its_user() -> None:
         guard = guarded.broker.guard
         assert guard is not None
         guard.directory.create(User("app", "secret"), None)
-        orders = Policy(Resource.parse("Topic:orders"), frozenset({Action.PUB}), Decision.ALLOW)
+        orders = Policy(Resource.parse("Topic:orders"), frozenset({Action.PUB}), PolicyDecision.ALLOW)
         guard.directory.grant("app", [orders])
         asked: dict[str, list[bytes]] = {"app": [], "nobody": [], "admin": []}
 

@@ -12,45 +12,49 @@ from gantrymq.broker.delivery.timer import TimedDelivery
 from gantrymq.broker.metrics.labels import STORAGE, STORAGE_LABELS
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.message.tags import java_hash
-from gantrymq.observability.metrics import Kind, Metric, Metrics, Read, Reading, Value
+from gantrymq.observability.metrics import Metric, MetricKind, Metrics, Read, Reading, Value
 
 BY_TOPIC: Final = (*STORAGE_LABELS, "topic")
 BOUNDS_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 """Seconds. Source: MessageStoreConfig.timerMetricsBounds (as a running 5.5.0 shows them)."""
 
 WAITING: Final[Metric] = Metric(
-    "rocketmq_timing_messages", Kind.GAUGE, "messages", BY_TOPIC, "Timer messages of a topic that wait for their time."
+    "rocketmq_timing_messages",
+    MetricKind.GAUGE,
+    "messages",
+    BY_TOPIC,
+    "Timer messages of a topic that wait for their time.",
 )
 ENQUEUED: Final[Metric] = Metric(
-    "rocketmq_timer_enqueue_total", Kind.COUNTER, "messages", BY_TOPIC,
+    "rocketmq_timer_enqueue_total", MetricKind.COUNTER, "messages", BY_TOPIC,
     "Timer messages of a topic that were noted in the timer log since the broker started.",
 )  # fmt: skip
 DEQUEUED: Final[Metric] = Metric(
-    "rocketmq_timer_dequeue_total", Kind.COUNTER, "messages", BY_TOPIC,
+    "rocketmq_timer_dequeue_total", MetricKind.COUNTER, "messages", BY_TOPIC,
     "Timer messages of a topic whose time came since the broker started.",
 )  # fmt: skip
 ENQUEUE_BEHIND: Final[Metric] = Metric(
-    "rocketmq_timer_enqueue_lag", Kind.GAUGE, "messages", STORAGE_LABELS,
+    "rocketmq_timer_enqueue_lag", MetricKind.GAUGE, "messages", STORAGE_LABELS,
     "Timer messages that are not noted in the timer log yet.",
 )  # fmt: skip
 ENQUEUE_LATENCY: Final[Metric] = Metric(
-    "rocketmq_timer_enqueue_latency_milliseconds", Kind.GAUGE, "milliseconds", STORAGE_LABELS,
+    "rocketmq_timer_enqueue_latency_milliseconds", MetricKind.GAUGE, "milliseconds", STORAGE_LABELS,
     "For how long the first of those messages waits; 0 when there is none.",
 )  # fmt: skip
 DEQUEUE_BEHIND: Final[Metric] = Metric(
-    "rocketmq_timer_dequeue_lag", Kind.GAUGE, "messages", STORAGE_LABELS,
+    "rocketmq_timer_dequeue_lag", MetricKind.GAUGE, "messages", STORAGE_LABELS,
     "Timer messages whose time has come and that are not delivered yet.",
 )  # fmt: skip
 DEQUEUE_LATENCY: Final[Metric] = Metric(
-    "rocketmq_timer_dequeue_latency_milliseconds", Kind.GAUGE, "milliseconds", STORAGE_LABELS,
+    "rocketmq_timer_dequeue_latency_milliseconds", MetricKind.GAUGE, "milliseconds", STORAGE_LABELS,
     "For how long the first of those messages is due; 0 when there is none.",
 )  # fmt: skip
 DELAYS: Final[Metric] = Metric(
-    "rocketmq_delay_message_latency_seconds", Kind.HISTOGRAM, "seconds", BY_TOPIC,
+    "rocketmq_delay_message_latency_seconds", MetricKind.HISTOGRAM, "seconds", BY_TOPIC,
     "For how long timer messages of a topic were to wait, from their birth. Each counts once, when it is noted.",
 )  # fmt: skip
 WITHIN: Final[Metric] = Metric(
-    "rocketmq_timer_message_snapshot", Kind.GAUGE, "messages", (*STORAGE_LABELS, "timer_bound_s"),
+    "rocketmq_timer_message_snapshot", MetricKind.GAUGE, "messages", (*STORAGE_LABELS, "timer_bound_s"),
     "Timer messages whose time comes within so many seconds.",
 )  # fmt: skip
 

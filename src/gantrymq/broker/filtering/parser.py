@@ -34,7 +34,7 @@ from gantrymq.broker.filtering.expressions import (
     to_text,
 )
 from gantrymq.broker.filtering.predicate import SelectorInvalid
-from gantrymq.broker.filtering.tokens import Kind, Token, tokens
+from gantrymq.broker.filtering.tokens import Token, TokenKind, tokens
 
 MAX_CHARACTERS: Final = 65_536
 """Of a whole selector. It is read in one turn of the broker's loop, and comes again with every pull of some clients."""
@@ -105,7 +105,7 @@ class _Parser:
         """Whether the next tokens are these keywords or signs."""
         for distance, word in enumerate(words):
             token = self._peek(distance)
-            if token.kind not in (Kind.KEYWORD, Kind.SIGN) or token.text != word:
+            if token.kind not in (TokenKind.KEYWORD, TokenKind.SIGN) or token.text != word:
                 return False
         return True
 
@@ -122,7 +122,7 @@ class _Parser:
 
     def _unexpected(self, wanted: str) -> SelectorInvalid:
         token = self._peek()
-        found = "the end" if token.kind is Kind.END else repr(token.text[:SHOWN])
+        found = "the end" if token.kind is TokenKind.END else repr(token.text[:SHOWN])
         return SelectorInvalid(f"{wanted} expected at character {token.start + 1}, found {found}")
 
     # The grammar.
@@ -130,7 +130,7 @@ class _Parser:
     def selector(self) -> Selector:
         root = _as_boolean(self._or())
         rest = self._peek()
-        return Selector(root, self._terms, "" if rest.kind is Kind.END else self._text[rest.start :])
+        return Selector(root, self._terms, "" if rest.kind is TokenKind.END else self._text[rest.start :])
 
     def _or(self) -> Node:
         operands = [self._and()]
@@ -155,7 +155,7 @@ class _Parser:
                 self._expect("NULL")
                 left = self._chain(left, IsNull(left, negated))
                 continue
-            sign = _EQUALITIES.get(self._peek().text) if self._peek().kind is Kind.SIGN else None
+            sign = _EQUALITIES.get(self._peek().text) if self._peek().kind is TokenKind.SIGN else None
             if sign is None:
                 return left
             self._take()
@@ -182,12 +182,12 @@ class _Parser:
         """``left`` with the comparison that follows it; None when none does."""
         negated = self._is("NOT")
         token = self._peek(1 if negated else 0)
-        if token.kind is Kind.SIGN and not negated and token.text in _ORDERINGS:
+        if token.kind is TokenKind.SIGN and not negated and token.text in _ORDERINGS:
             self._take()
             right = self._unary()
             _check_ordered(left, right)
             return Compare(_ORDERINGS[token.text], left, right)
-        if token.kind is not Kind.KEYWORD or token.text not in ("BETWEEN", "IN", *_TESTS):
+        if token.kind is not TokenKind.KEYWORD or token.text not in ("BETWEEN", "IN", *_TESTS):
             if negated:
                 self._take()
                 raise self._unexpected("BETWEEN, IN, CONTAINS, STARTSWITH or ENDSWITH")
@@ -229,7 +229,7 @@ class _Parser:
         return In(left, tuple(values), negated)
 
     def _literal_text(self) -> str:
-        if self._peek().kind is not Kind.TEXT:
+        if self._peek().kind is not TokenKind.TEXT:
             raise self._unexpected("a text in single quotes")
         return self._take().text
 
@@ -255,17 +255,17 @@ class _Parser:
             self._expect(")")
             return inner
         token = self._peek()
-        if token.kind is Kind.KEYWORD and token.text in _LITERALS:
+        if token.kind is TokenKind.KEYWORD and token.text in _LITERALS:
             self._take()
             return _LITERALS[token.text]
-        if token.kind not in (Kind.NAME, Kind.TEXT, Kind.WHOLE, Kind.DECIMAL):
+        if token.kind not in (TokenKind.NAME, TokenKind.TEXT, TokenKind.WHOLE, TokenKind.DECIMAL):
             raise self._unexpected("a property, a literal or (")
         self._take()
-        if token.kind is Kind.NAME:
+        if token.kind is TokenKind.NAME:
             return Property(token.text)
-        if token.kind is Kind.TEXT:
+        if token.kind is TokenKind.TEXT:
             return Text(token.text)
-        return _whole(token.text) if token.kind is Kind.WHOLE else _decimal(token.text)
+        return _whole(token.text) if token.kind is TokenKind.WHOLE else _decimal(token.text)
 
 
 # What may stand where.

@@ -11,7 +11,7 @@ from typing import Final
 from gantrymq.broker.filtering.predicate import SelectorInvalid
 
 
-class Kind(enum.Enum):
+class TokenKind(enum.Enum):
     KEYWORD = "keyword"
     NAME = "name"
     TEXT = "text"
@@ -23,7 +23,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    kind: Kind
+    kind: TokenKind
     text: str
     """Keywords in capitals, text literals without their quotes."""
     start: int
@@ -56,7 +56,7 @@ def tokens(text: str) -> Iterator[Token]:
         skipped = _SKIPPED.match(text, at)
         at = skipped.end() if skipped is not None else at
         if at == len(text):
-            yield Token(Kind.END, "", at)
+            yield Token(TokenKind.END, "", at)
             continue
         found = _TOKEN.match(text, at)
         if found is None:
@@ -66,10 +66,10 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def _token(found: re.Match[str]) -> Token:
-    kind, word, start = Kind[found.lastgroup or ""], found[0], found.start()
-    if kind is Kind.NAME and word.upper() in KEYWORDS:
-        return Token(Kind.KEYWORD, word.upper(), start)
-    if kind is Kind.TEXT:
+    kind, word, start = TokenKind[found.lastgroup or ""], found[0], found.start()
+    if kind is TokenKind.NAME and word.upper() in KEYWORDS:
+        return Token(TokenKind.KEYWORD, word.upper(), start)
+    if kind is TokenKind.TEXT:
         return Token(kind, word[1:-1].replace("''", "'"), start)
     return Token(kind, word, start)
 

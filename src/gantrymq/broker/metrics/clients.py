@@ -9,28 +9,30 @@ from typing import Final
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.labels import REMOTING, flag, is_system_group
 from gantrymq.broker.registries.registries import Registries
-from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading, single
+from gantrymq.observability.metrics import Metric, MetricKind, Metrics, Reading, single
 from gantrymq.protocol.versions import version_name
 
 PRODUCERS: Final[Metric] = Metric(
-    "rocketmq_producer_connections", Kind.GAUGE, "connections", ("language", "version", "protocol_type"),
+    "rocketmq_producer_connections", MetricKind.GAUGE, "connections", ("language", "version", "protocol_type"),
     "Members of producer groups that are online; version is the one that the client reports.",
 )  # fmt: skip
 CONSUMERS: Final[Metric] = Metric(
-    "rocketmq_consumer_connections", Kind.GAUGE, "connections",
+    "rocketmq_consumer_connections", MetricKind.GAUGE, "connections",
     ("consumer_group", "language", "version", "consume_mode", "is_system", "protocol_type"),
     "Members of a consumer group that are online; consume_mode is push, pull or pop.",
 )  # fmt: skip
 PERMISSION: Final[Metric] = Metric(
-    "rocketmq_broker_permission", Kind.GAUGE, "", (), "What clients may do: 4 read, 2 write, 6 both."
+    "rocketmq_broker_permission", MetricKind.GAUGE, "", (), "What clients may do: 4 read, 2 write, 6 both."
 )
-TOPICS: Final[Metric] = Metric("rocketmq_topic_number", Kind.GAUGE, "topics", (), "Topics, with those of the system.")
+TOPICS: Final[Metric] = Metric(
+    "rocketmq_topic_number", MetricKind.GAUGE, "topics", (), "Topics, with those of the system."
+)
 GROUPS: Final[Metric] = Metric(
-    "rocketmq_consumer_group_number", Kind.GAUGE, "groups", (), "Consumer groups that the broker has settings of."
+    "rocketmq_consumer_group_number", MetricKind.GAUGE, "groups", (), "Consumer groups that the broker has settings of."
 )
 
 CONFLICTS: Final[Metric] = Metric(
-    "gantry_subscription_conflicts", Kind.GAUGE, "selectors", ("consumer_group", "topic"),
+    "gantry_subscription_conflicts", MetricKind.GAUGE, "selectors", ("consumer_group", "topic"),
     "Different selectors that members of a group have for one topic; only where there are several. The group skips "
     "messages then.",
 )  # fmt: skip

@@ -19,28 +19,28 @@ from typing import Final, TypeAlias
 from gantrymq.broker.metrics.labels import BY_TOPIC_AND_GROUP, topic_and_group
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.message.system_topics import TRANSACTION_TOPICS, normal_topic, pop_retry_topic
-from gantrymq.observability.metrics import Kind, Metric, Metrics
+from gantrymq.observability.metrics import Metric, MetricKind, Metrics
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 
 LAG: Final[Metric] = Metric(
-    "rocketmq_consumer_lag_messages", Kind.GAUGE, "messages", BY_TOPIC_AND_GROUP,
+    "rocketmq_consumer_lag_messages", MetricKind.GAUGE, "messages", BY_TOPIC_AND_GROUP,
     "Messages of a topic that the group has not consumed yet: those that are ready and those in flight.",
 )  # fmt: skip
 READY: Final[Metric] = Metric(
-    "rocketmq_consumer_ready_messages", Kind.GAUGE, "messages", BY_TOPIC_AND_GROUP,
+    "rocketmq_consumer_ready_messages", MetricKind.GAUGE, "messages", BY_TOPIC_AND_GROUP,
     "Messages of a topic that the group has not got yet.",
 )  # fmt: skip
 IN_FLIGHT: Final[Metric] = Metric(
-    "rocketmq_consumer_inflight_messages", Kind.GAUGE, "messages", BY_TOPIC_AND_GROUP,
+    "rocketmq_consumer_inflight_messages", MetricKind.GAUGE, "messages", BY_TOPIC_AND_GROUP,
     "Messages of a topic that the group has got and has not consumed yet.",
 )  # fmt: skip
 LAG_LATENCY: Final[Metric] = Metric(
-    "rocketmq_consumer_lag_latency_milliseconds", Kind.GAUGE, "milliseconds", BY_TOPIC_AND_GROUP,
+    "rocketmq_consumer_lag_latency_milliseconds", MetricKind.GAUGE, "milliseconds", BY_TOPIC_AND_GROUP,
     "Age of the oldest message that the group has not consumed yet; 0 when there is none.",
 )  # fmt: skip
 QUEUEING_LATENCY: Final[Metric] = Metric(
-    "rocketmq_consumer_queueing_latency_milliseconds", Kind.GAUGE, "milliseconds", BY_TOPIC_AND_GROUP,
+    "rocketmq_consumer_queueing_latency_milliseconds", MetricKind.GAUGE, "milliseconds", BY_TOPIC_AND_GROUP,
     "Age of the oldest message that the group has not got yet; 0 when there is none.",
 )  # fmt: skip
 Place: TypeAlias = tuple[str, str, int]

@@ -10,49 +10,49 @@ from gantrymq.broker.metrics.labels import BY_TOPIC_AND_GROUP, flag, is_system_g
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.message.message_types import NAMES
 from gantrymq.message.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, normal_topic
-from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading, Value, single
+from gantrymq.observability.metrics import Metric, MetricKind, Metrics, Reading, Value, single
 from gantrymq.store.message_store import MessageStore
 
 _BY_TOPIC: Final = ("topic", "is_system", "message_type")
 
 MESSAGES_IN: Final[Metric] = Metric(
-    "rocketmq_messages_in_total", Kind.COUNTER, "messages", _BY_TOPIC,
+    "rocketmq_messages_in_total", MetricKind.COUNTER, "messages", _BY_TOPIC,
     "Messages that became visible in a topic since the broker started.",
 )  # fmt: skip
 SIZE: Final[Metric] = Metric(
-    "rocketmq_message_size", Kind.HISTOGRAM, "bytes", _BY_TOPIC,
+    "rocketmq_message_size", MetricKind.HISTOGRAM, "bytes", _BY_TOPIC,
     "Sizes in the log of the messages that became visible in a topic.",
 )  # fmt: skip
 THROUGHPUT_IN: Final[Metric] = Metric(
-    "rocketmq_throughput_in_total", Kind.COUNTER, "bytes", _BY_TOPIC,
+    "rocketmq_throughput_in_total", MetricKind.COUNTER, "bytes", _BY_TOPIC,
     "Size in the log of the messages that became visible in a topic.",
 )  # fmt: skip
 MESSAGES_OUT: Final[Metric] = Metric(
-    "rocketmq_messages_out_total", Kind.COUNTER, "messages", BY_TOPIC_AND_GROUP,
+    "rocketmq_messages_out_total", MetricKind.COUNTER, "messages", BY_TOPIC_AND_GROUP,
     "Messages that a group got by pulling or popping.",
 )  # fmt: skip
 THROUGHPUT_OUT: Final[Metric] = Metric(
-    "rocketmq_throughput_out_total", Kind.COUNTER, "bytes", BY_TOPIC_AND_GROUP,
+    "rocketmq_throughput_out_total", MetricKind.COUNTER, "bytes", BY_TOPIC_AND_GROUP,
     "Size of the messages that a group got.",
 )  # fmt: skip
 PULLS: Final[Metric] = Metric(
-    "gantry_pulls_found_total", Kind.COUNTER, "requests", BY_TOPIC_AND_GROUP,
+    "gantry_pulls_found_total", MetricKind.COUNTER, "requests", BY_TOPIC_AND_GROUP,
     "Pulls and pops that were answered with messages.",
 )  # fmt: skip
 EMPTY_PULLS: Final[Metric] = Metric(
-    "gantry_pulls_missed_total", Kind.COUNTER, "requests", (),
+    "gantry_pulls_missed_total", MetricKind.COUNTER, "requests", (),
     "Pulls that were answered without a message.",
 )  # fmt: skip
 SENT_BACK: Final[Metric] = Metric(
-    "gantry_messages_sent_back_total", Kind.COUNTER, "messages", BY_TOPIC_AND_GROUP,
+    "gantry_messages_sent_back_total", MetricKind.COUNTER, "messages", BY_TOPIC_AND_GROUP,
     "Messages that a consumer of the group could not consume and sent back, to get them again later.",
 )  # fmt: skip
 DEAD_LETTERS: Final[Metric] = Metric(
-    "rocketmq_send_to_dlq_messages_total", Kind.COUNTER, "messages", ("topic", "consumer_group", "is_system"),
+    "rocketmq_send_to_dlq_messages_total", MetricKind.COUNTER, "messages", ("topic", "consumer_group", "is_system"),
     "Messages of a topic that the group failed to consume too often; they are in its dead-letter queue.",
 )  # fmt: skip
 STORED_DEAD_LETTERS: Final[Metric] = Metric(
-    "gantry_dead_letter_messages", Kind.GAUGE, "messages", ("consumer_group", "is_system"),
+    "gantry_dead_letter_messages", MetricKind.GAUGE, "messages", ("consumer_group", "is_system"),
     "Messages in the dead-letter queue of the group, whenever they came; retention removes them.",
 )  # fmt: skip
 

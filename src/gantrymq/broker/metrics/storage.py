@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.broker.metrics.labels import STORAGE, STORAGE_LABELS
-from gantrymq.observability.metrics import Kind, Metric, Metrics
+from gantrymq.observability.metrics import Metric, MetricKind, Metrics
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 
 SIZE: Final[Metric] = Metric(
-    "rocketmq_storage_size_bytes", Kind.GAUGE, "bytes", STORAGE_LABELS,
+    "rocketmq_storage_size_bytes", MetricKind.GAUGE, "bytes", STORAGE_LABELS,
     "Size of the messages in the log that still exist.", before="rocketmq_storage_size",
 )  # fmt: skip
 FLUSH_BEHIND: Final[Metric] = Metric(
-    "rocketmq_storage_flush_behind_bytes", Kind.GAUGE, "bytes", STORAGE_LABELS,
+    "rocketmq_storage_flush_behind_bytes", MetricKind.GAUGE, "bytes", STORAGE_LABELS,
     "What is written to the log and not yet synced.",
 )  # fmt: skip
 DISPATCH_BEHIND: Final[Metric] = Metric(
-    "rocketmq_storage_dispatch_behind_bytes", Kind.GAUGE, "bytes", STORAGE_LABELS,
+    "rocketmq_storage_dispatch_behind_bytes", MetricKind.GAUGE, "bytes", STORAGE_LABELS,
     "What is appended to the log and not yet visible to consumers.",
 )  # fmt: skip
 RESERVE_TIME: Final[Metric] = Metric(
-    "rocketmq_storage_message_reserve_time_milliseconds", Kind.GAUGE, "milliseconds", STORAGE_LABELS,
+    "rocketmq_storage_message_reserve_time_milliseconds", MetricKind.GAUGE, "milliseconds", STORAGE_LABELS,
     "Age of the oldest message in the log; 0 when the log is empty.",
     before="rocketmq_storage_message_reserve_time",
 )  # fmt: skip

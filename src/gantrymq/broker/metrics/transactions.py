@@ -7,43 +7,51 @@ from typing import Final
 from gantrymq.broker.registries.clients import ProducerGroups
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.counts import TransactionCounts
-from gantrymq.observability.metrics import Kind, Metric, Metrics, Read, single
+from gantrymq.observability.metrics import Metric, MetricKind, Metrics, Read, single
 from gantrymq.runtime.clock import Clock
 from gantrymq.transactions.table.decisions import Decision
 
 _BY_TOPIC: Final = ("topic",)
 
 HALVES: Final[Metric] = Metric(
-    "rocketmq_half_messages", Kind.GAUGE, "messages", _BY_TOPIC, "Half messages of a topic that are not decided yet."
+    "rocketmq_half_messages",
+    MetricKind.GAUGE,
+    "messages",
+    _BY_TOPIC,
+    "Half messages of a topic that are not decided yet.",
 )
 COMMITS: Final[Metric] = Metric(
-    "rocketmq_commit_messages_total", Kind.COUNTER, "messages", _BY_TOPIC, "Half messages that were committed."
+    "rocketmq_commit_messages_total", MetricKind.COUNTER, "messages", _BY_TOPIC, "Half messages that were committed."
 )
 ROLLBACKS: Final[Metric] = Metric(
-    "rocketmq_rollback_messages_total", Kind.COUNTER, "messages", _BY_TOPIC, "Half messages that were rolled back."
+    "rocketmq_rollback_messages_total",
+    MetricKind.COUNTER,
+    "messages",
+    _BY_TOPIC,
+    "Half messages that were rolled back.",
 )
 LATENCY: Final[Metric] = Metric(
-    "rocketmq_finish_message_latency_milliseconds", Kind.HISTOGRAM, "milliseconds", _BY_TOPIC,
+    "rocketmq_finish_message_latency_milliseconds", MetricKind.HISTOGRAM, "milliseconds", _BY_TOPIC,
     "Time from the storing of a half message to its commit.", before="rocketmq_finish_message_latency",
 )  # fmt: skip
 OLDEST: Final[Metric] = Metric(
-    "gantry_oldest_half_message_age_seconds", Kind.GAUGE, "seconds", (),
+    "gantry_oldest_half_message_age_seconds", MetricKind.GAUGE, "seconds", (),
     "Age of the oldest half message that is not decided; 0 when there is none.",
 )  # fmt: skip
 HALVES_BY_GROUP: Final[Metric] = Metric(
-    "gantry_half_messages_by_group", Kind.GAUGE, "messages", ("producer_group",),
+    "gantry_half_messages_by_group", MetricKind.GAUGE, "messages", ("producer_group",),
     "Half messages of a producer group that are not decided yet.",
 )  # fmt: skip
 PARKED: Final[Metric] = Metric(
-    "gantry_parked_messages", Kind.GAUGE, "messages", (),
+    "gantry_parked_messages", MetricKind.GAUGE, "messages", (),
     "Half messages that were put aside and wait for an operator, whenever that was; resumed ones do not count.",
 )  # fmt: skip
 UNREADABLE: Final[Metric] = Metric(
-    "gantry_quarantined_half_messages", Kind.GAUGE, "messages", (),
+    "gantry_quarantined_half_messages", MetricKind.GAUGE, "messages", (),
     "Half messages in the log that cannot be read; they are neither checked nor delivered.",
 )  # fmt: skip
 WITHOUT_PRODUCER: Final[Metric] = Metric(
-    "gantry_groups_without_producer", Kind.GAUGE, "groups", (),
+    "gantry_groups_without_producer", MetricKind.GAUGE, "groups", (),
     "Producer groups with half messages that are not decided and no producer online who could be asked.",
 )  # fmt: skip
 
@@ -96,7 +104,7 @@ def declare_transactions(
     metrics.declare(WITHOUT_PRODUCER, single(without_producer))
     for field, (unit, text) in COUNTED.items():
         metrics.declare(
-            Metric(f"gantry_transaction_{field}_total", Kind.COUNTER, unit, (), text), _counter(counts, field)
+            Metric(f"gantry_transaction_{field}_total", MetricKind.COUNTER, unit, (), text), _counter(counts, field)
         )
 
 

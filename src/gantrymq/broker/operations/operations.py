@@ -16,7 +16,7 @@ from gantrymq.broker.operations.explaining import Explaining
 from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.operations.positions import Positions
-from gantrymq.broker.operations.progress import Progress
+from gantrymq.broker.operations.progress import ProgressQuestions
 from gantrymq.broker.operations.queries import Queries
 from gantrymq.broker.operations.recall import Timers
 from gantrymq.broker.operations.reply import Replies
@@ -26,7 +26,7 @@ from gantrymq.broker.operations.send import Sends
 from gantrymq.broker.operations.send_back import SendBacks
 from gantrymq.broker.operations.send_batch import BatchSends
 from gantrymq.broker.operations.send_halves import HalvesSends
-from gantrymq.broker.operations.settings import Settings
+from gantrymq.broker.operations.settings import SettingsAdministration
 from gantrymq.broker.operations.table_changes import TableChanges
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.pop.assembly import Popping
@@ -68,11 +68,11 @@ class Administration:
     groups: GroupAdministration
     changes: TableChanges
     """Changes of both, those of one turn of the loop together."""
-    progress: Progress
+    progress: ProgressQuestions
     connections: Connections
     questions: ConsumerQuestions
     resets: Resets
-    settings: Settings
+    settings: SettingsAdministration
     cleaning: Cleaning
     figures: Figures
     resumes: ResumeOperation

@@ -44,7 +44,7 @@ class TopicProgress:
     """Messages that the group gets of the topic in a second."""
 
 
-class Progress:
+class ProgressQuestions:
     """Questions about positions; only ``clone_offsets`` changes something."""
 
     def __init__(

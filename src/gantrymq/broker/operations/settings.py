@@ -61,7 +61,7 @@ CHANGEABLE: Final = frozenset(
 """Fields that may change."""
 
 
-class Settings:
+class SettingsAdministration:
     """Shows and changes the configuration of a running broker.
 
     ``file``: the broker.conf it was read from, which keeps the changes; empty: they end with the process.

@@ -7,28 +7,29 @@ from typing import Final
 
 from gantrymq.broker.pop.counts import CHECK_POINT
 from gantrymq.broker.pop.revive_log import ReviveLog
-from gantrymq.observability.metrics import Kind, Metric, Metrics, Reading
+from gantrymq.observability.metrics import Metric, MetricKind, Metrics, Reading
 
 WRITTEN: Final[Metric] = Metric(
-    "rocketmq_pop_revive_in_message_total", Kind.COUNTER, "messages",
+    "rocketmq_pop_revive_in_message_total", MetricKind.COUNTER, "messages",
     ("consumer_group", "topic", "revive_message_type", "put_status"),
     "Check points (CK) and acknowledgements (ACK) that were written because of pops.",
 )  # fmt: skip
 REVIVED: Final[Metric] = Metric(
-    "rocketmq_pop_revive_out_message_total", Kind.COUNTER, "messages",
+    "rocketmq_pop_revive_out_message_total", MetricKind.COUNTER, "messages",
     ("consumer_group", "topic", "queue_id", "revive_message_type"),
     "Check points whose time was over before all their messages were acknowledged.",
 )  # fmt: skip
 RETURNED: Final[Metric] = Metric(
-    "rocketmq_pop_revive_retry_messages_total", Kind.COUNTER, "messages", ("consumer_group", "topic", "put_status"),
+    "rocketmq_pop_revive_retry_messages_total", MetricKind.COUNTER, "messages",
+    ("consumer_group", "topic", "put_status"),
     "Popped messages that were not acknowledged in time and are in a retry topic.",
 )  # fmt: skip
 BEHIND: Final[Metric] = Metric(
-    "rocketmq_pop_revive_lag_milliseconds", Kind.GAUGE, "messages", ("queue_id",),
+    "rocketmq_pop_revive_lag_milliseconds", MetricKind.GAUGE, "messages", ("queue_id",),
     "Popped messages whose time is over and that did not come back yet. The unit in the name is Apache's mistake.",
 )  # fmt: skip
 LATENCY: Final[Metric] = Metric(
-    "rocketmq_pop_revive_latency_milliseconds", Kind.GAUGE, "milliseconds", ("queue_id",),
+    "rocketmq_pop_revive_latency_milliseconds", MetricKind.GAUGE, "milliseconds", ("queue_id",),
     "For how long the time of the first of those messages is over; 0 when there is none.",
 )  # fmt: skip
 _STATUS: Final = {True: "PUT_OK", False: "UNKNOWN_ERROR"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from gantrymq.broker.operations.progress import Progress, TopicProgress
+from gantrymq.broker.operations.progress import ProgressQuestions, TopicProgress
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.progress_bodies import Encoded, encoded_piece, of_all_groups_body, of_group_body
 from gantrymq.errors import GantryError, LocalProtocolError
@@ -23,7 +23,7 @@ from gantrymq.runtime.stepwise import gather
 class ProgressHandler:
     """Questions about positions."""
 
-    def __init__(self, progress: Progress, clock: Clock) -> None:
+    def __init__(self, progress: ProgressQuestions, clock: Clock) -> None:
         self._progress = progress
         self._clock = clock
 

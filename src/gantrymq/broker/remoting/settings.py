@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gantrymq.broker.config import parse_properties
-from gantrymq.broker.operations.settings import Settings
+from gantrymq.broker.operations.settings import SettingsAdministration
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.codes import ResponseCode
@@ -15,7 +15,7 @@ from gantrymq.runtime.properties import SETTINGS_BYTES
 class SettingsHandler:
     """Shows and changes the settings of this broker."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SettingsAdministration) -> None:
         self._settings = settings
 
     def show(self, session: ClientSession, command: Command) -> bytes:

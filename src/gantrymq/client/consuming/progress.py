@@ -28,7 +28,7 @@ from gantrymq.runtime.guesses.directories import expanded
 log = logging.getLogger("gantrymq.client")
 
 
-class Progress(Protocol):
+class ConsumerProgress(Protocol):
     """Where offsets are stored, by queue: all messages below an offset are consumed."""
 
     async def load(self, queue: MessageQueue) -> QueueOffset | None:

@@ -8,66 +8,66 @@ from typing import Final
 
 from gantrymq.client.metrics.figures import Backlog, ClientFigures, ReadFigures, SendFigures
 from gantrymq.client.metrics.registry import Registry
-from gantrymq.observability.metrics import Kind, Metric, Metrics, Read, Reading, Value
+from gantrymq.observability.metrics import Metric, MetricKind, Metrics, Read, Reading, Value
 
 _SENT: Final = ("topic", "producer_group")
 _READ: Final = ("topic", "consumer_group")
 
 SENDS: Final[dict[Metric, Callable[[SendFigures], Value]]] = {
-    Metric("rocketmq_send_cost_time", Kind.HISTOGRAM, "milliseconds", _SENT,
+    Metric("rocketmq_send_cost_time", MetricKind.HISTOGRAM, "milliseconds", _SENT,
            "Time of a request with a message or a batch, until the broker answered that it is stored."):
         lambda figures: figures.cost_ms,
-    Metric("gantry_client_messages_sent_total", Kind.COUNTER, "messages", _SENT,
+    Metric("gantry_client_messages_sent_total", MetricKind.COUNTER, "messages", _SENT,
            "Messages that a broker has stored; half messages count, too."):
         lambda figures: figures.sent,
-    Metric("gantry_client_sends_failed_total", Kind.COUNTER, "requests", _SENT,
+    Metric("gantry_client_sends_failed_total", MetricKind.COUNTER, "requests", _SENT,
            "Sends that ended with an error after all their attempts."):
         lambda figures: figures.failed,
-    Metric("gantry_client_send_retries_total", Kind.COUNTER, "requests", _SENT,
+    Metric("gantry_client_send_retries_total", MetricKind.COUNTER, "requests", _SENT,
            "Attempts of sends after the first one."):
         lambda figures: figures.retried,
-    Metric("gantry_client_ends_unconfirmed_total", Kind.COUNTER, "messages", _SENT,
+    Metric("gantry_client_ends_unconfirmed_total", MetricKind.COUNTER, "messages", _SENT,
            "Commits and rollbacks of half messages that no broker confirmed; a check-back decides them."):
         lambda figures: figures.unconfirmed,
 }  # fmt: skip
 READS: Final[dict[Metric, Callable[[ReadFigures], Value]]] = {
-    Metric("gantry_client_messages_received_total", Kind.COUNTER, "messages", _READ,
+    Metric("gantry_client_messages_received_total", MetricKind.COUNTER, "messages", _READ,
            "Messages that arrived in this process."):
         lambda figures: figures.received,
-    Metric("rocketmq_delivery_latency", Kind.HISTOGRAM, "milliseconds", _READ,
+    Metric("rocketmq_delivery_latency", MetricKind.HISTOGRAM, "milliseconds", _READ,
            "Time from the storing of a message to its arrival, by the clocks of both machines."):
         lambda figures: figures.delivery_ms,
-    Metric("rocketmq_await_time", Kind.HISTOGRAM, "milliseconds", _READ,
+    Metric("rocketmq_await_time", MetricKind.HISTOGRAM, "milliseconds", _READ,
            "Time for which messages that had arrived waited for a free thread of the listener."):
         lambda figures: figures.await_ms,
-    Metric("gantry_client_messages_consumed_total", Kind.COUNTER, "messages", _READ,
+    Metric("gantry_client_messages_consumed_total", MetricKind.COUNTER, "messages", _READ,
            "Messages that the listener consumed."):
         lambda figures: figures.consumed,
-    Metric("gantry_client_messages_failed_total", Kind.COUNTER, "messages", _READ,
+    Metric("gantry_client_messages_failed_total", MetricKind.COUNTER, "messages", _READ,
            "Messages that the listener did not consume; they come again."):
         lambda figures: figures.failed,
 }  # fmt: skip
 PROCESS_TIME: Final[Metric] = Metric(
-    "rocketmq_process_time", Kind.HISTOGRAM, "milliseconds", (*_READ, "invocation_status"),
+    "rocketmq_process_time", MetricKind.HISTOGRAM, "milliseconds", (*_READ, "invocation_status"),
     "Time of a call of the listener; success or failure.",
 )  # fmt: skip
 BACKLOGS: Final[dict[Metric, Callable[[Backlog], int]]] = {
-    Metric("rocketmq_consumer_cached_messages", Kind.GAUGE, "messages", _READ,
+    Metric("rocketmq_consumer_cached_messages", MetricKind.GAUGE, "messages", _READ,
            "Messages in this process that are not consumed."):
         lambda backlog: backlog.cached,
-    Metric("rocketmq_consumer_cached_bytes", Kind.GAUGE, "bytes", _READ,
+    Metric("rocketmq_consumer_cached_bytes", MetricKind.GAUGE, "bytes", _READ,
            "Size of their bodies; 0 for consumers that poll."):
         lambda backlog: backlog.cached_bytes,
-    Metric("gantry_client_lag_messages", Kind.GAUGE, "messages", _READ,
+    Metric("gantry_client_lag_messages", MetricKind.GAUGE, "messages", _READ,
            "Messages that are not consumed, in the queues that this process reads, as its last pulls say."):
         lambda backlog: backlog.lag,
 }  # fmt: skip
 ENDED: Final[Metric] = Metric(
-    "gantry_client_transactions_ended_total", Kind.COUNTER, "messages", (*_SENT, "state"),
+    "gantry_client_transactions_ended_total", MetricKind.COUNTER, "messages", (*_SENT, "state"),
     "Half messages whose local transaction ended in this process: commit, rollback or unknown.",
 )  # fmt: skip
 CHECKS: Final[Metric] = Metric(
-    "gantry_client_checks_answered_total", Kind.COUNTER, "requests", ("producer_group", "state"),
+    "gantry_client_checks_answered_total", MetricKind.COUNTER, "requests", ("producer_group", "state"),
     "Check-backs of brokers that this process answered: commit, rollback or unknown.",
 )  # fmt: skip
 

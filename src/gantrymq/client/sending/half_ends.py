@@ -23,7 +23,7 @@ from gantrymq.client.sending.callbacks import in_task, outcome_of
 from gantrymq.client.sending.delivery import RETRIED_CODES, Delivery
 from gantrymq.client.sending.end_frame import EndFrames
 from gantrymq.client.sending.half_memory import HalfMemory
-from gantrymq.client.sending.open_half import OpenHalf
+from gantrymq.client.sending.open_half import SentHalf
 from gantrymq.errors import Closed, GantryError, RequestRejected, TransactionConflict, Unreachable
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import LogOffset, MessageQueue
@@ -44,7 +44,7 @@ longer than brokers let a half wait before they ask."""
 Ended: TypeAlias = TransactionSendResult | BaseException
 AskAgain: TypeAlias = Callable[[MessageView, str], Awaitable[ListenerAnswer]]
 """Asks the listener what became of a local transaction: its half message and its id."""
-Decide: TypeAlias = Callable[[OpenHalf, ListenerAnswer], Awaitable[TransactionSendResult]]
+Decide: TypeAlias = Callable[[SentHalf, ListenerAnswer], Awaitable[TransactionSendResult]]
 """``HalfEnds.decide``."""
 
 
@@ -61,19 +61,19 @@ class HalfEnds:
         self._group = group
         self._frames: dict[MessageQueue, EndFrames] = {}
 
-    def ready(self, half: OpenHalf) -> ClientChannel | None:
+    def ready(self, half: SentHalf) -> ClientChannel | None:
         """The open channel to the broker of a half message."""
         return self._delivery.ready(half.result.queue)
 
     def decide_now(
-        self, channel: ClientChannel, half: OpenHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]
+        self, channel: ClientChannel, half: SentHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]
     ) -> None:
         """``decide`` without a task, as long as the first attempt succeeds. ``then`` gets the result or the error."""
         answer = self._end_on(channel, half, outcome)
         answer.add_done_callback(partial(self._answered, channel, half, outcome, then))
 
     def _answered(
-        self, channel: ClientChannel, half: OpenHalf, outcome: ListenerAnswer, then: Callable[[Ended], None],
+        self, channel: ClientChannel, half: SentHalf, outcome: ListenerAnswer, then: Callable[[Ended], None],
         answer: Answer,
     ) -> None:  # fmt: skip
         found = outcome_of(answer)
@@ -86,7 +86,7 @@ class HalfEnds:
             in_task(self._endpoint.tasks, "end of a half", self.decide(half, outcome, (channel, answer)), then)
 
     async def decide(
-        self, half: OpenHalf, outcome: ListenerAnswer, first: tuple[ClientChannel, Answer] | None = None
+        self, half: SentHalf, outcome: ListenerAnswer, first: tuple[ClientChannel, Answer] | None = None
     ) -> TransactionSendResult:
         """Send COMMIT or ROLLBACK until the broker has answered, some times. Raises TransactionConflict.
 
@@ -137,7 +137,7 @@ class HalfEnds:
                 break
         return undecided(half, outcome, error)
 
-    async def decide_late(self, half: OpenHalf, outcome: ListenerAnswer, ask: AskAgain, decide: Decide) -> None:
+    async def decide_late(self, half: SentHalf, outcome: ListenerAnswer, ask: AskAgain, decide: Decide) -> None:
         """``decide`` did not reach the broker: repeat it for a while, until the broker has answered. Where the outcome
         was not known, ``ask`` the listener first. ``decide``: the method above, perhaps with somebody who records it.
 
@@ -163,7 +163,7 @@ class HalfEnds:
             if result.decided or (isinstance(refused, RequestRejected) and refused.code not in RETRIED_CODES):
                 return
 
-    def tell_unknown(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
+    def tell_unknown(self, half: SentHalf, outcome: ListenerAnswer) -> None:
         """Send UNKNOWN one-way: Apache's brokers do not answer it, and every broker checks the transaction later."""
         address = self._endpoint.routes.master(half.result.queue.broker_name)
         channel = self._endpoint.ready(address) if address is not None else None
@@ -174,7 +174,7 @@ class HalfEnds:
                 encode_request(RequestCode.END_TRANSACTION, opaque, header, one_way=True, remark=outcome.remark)
             )
 
-    def _end_on(self, channel: ClientChannel, half: OpenHalf, outcome: ListenerAnswer) -> Answer:
+    def _end_on(self, channel: ClientChannel, half: SentHalf, outcome: ListenerAnswer) -> Answer:
         opaque = channel.next_opaque()
         if outcome.remark is None:
             sent = half.result
@@ -197,7 +197,7 @@ class HalfEnds:
             frames = self._frames[queue] = EndFrames(self._group, queue.topic, queue.broker_name)
         return frames
 
-    def header(self, half: OpenHalf, outcome: ListenerAnswer) -> EndTransaction:
+    def header(self, half: SentHalf, outcome: ListenerAnswer) -> EndTransaction:
         """What END_TRANSACTION says of a half message."""
         return EndTransaction(
             producer_group=self._group,
@@ -212,7 +212,7 @@ class HalfEnds:
         )
 
 
-def _view_of(half: OpenHalf) -> MessageView:
+def _view_of(half: SentHalf) -> MessageView:
     """A half message of ours as its listener would get it from the broker."""
     given, sent, born_ms = half.given, half.result, 0  # nobody kept when it was made
     return MessageView(
@@ -223,7 +223,7 @@ def _view_of(half: OpenHalf) -> MessageView:
     )  # fmt: skip
 
 
-def undecided(half: OpenHalf, outcome: ListenerAnswer, error: GantryError | None) -> TransactionSendResult:
+def undecided(half: SentHalf, outcome: ListenerAnswer, error: GantryError | None) -> TransactionSendResult:
     """The result of a transaction whose end could not be delivered; check-back will settle it."""
     log.warning(
         "transaction %s is to be %s, but the broker did not confirm it: %s",
@@ -235,7 +235,7 @@ def undecided(half: OpenHalf, outcome: ListenerAnswer, error: GantryError | None
 
 
 def result_of(
-    half: OpenHalf, outcome: ListenerAnswer, *, decided: bool, error: GantryError | None = None
+    half: SentHalf, outcome: ListenerAnswer, *, decided: bool, error: GantryError | None = None
 ) -> TransactionSendResult:
     """What the sender of a half message hears in the end."""
     sent = half.result

@@ -33,7 +33,7 @@ from gantrymq.client.results import SendStatus, TransactionSendResult
 from gantrymq.client.sending.callbacks import in_task
 from gantrymq.client.sending.half_ends import Ended
 from gantrymq.client.sending.longest import LongestTime
-from gantrymq.client.sending.open_half import OpenHalf
+from gantrymq.client.sending.open_half import SentHalf
 from gantrymq.client.tracing.watch import LocalTransaction
 from gantrymq.errors import Closed, HalfNotStored, TransactionConflict
 from gantrymq.message.message import Message
@@ -43,7 +43,7 @@ from gantrymq.runtime.tasks import TaskGroupOwner
 log = logging.getLogger("gantrymq.client")
 
 ROLLBACK: Final = ListenerAnswer(LocalTransactionState.ROLLBACK)
-Begun: TypeAlias = OpenHalf | BaseException
+Begun: TypeAlias = SentHalf | BaseException
 Done: TypeAlias = Callable[[Any, BaseException | None], None]
 """Called once with the result, or with the error."""
 
@@ -57,16 +57,16 @@ class HalfSender(Protocol):
 
     async def begin(
         self, message: Message, transaction_id: str | None = None, longest: LongestTime | None = None
-    ) -> OpenHalf:
+    ) -> SentHalf:
         """Send a half message; return when a broker has stored it."""
 
-    def finish_now(self, half: OpenHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
+    def finish_now(self, half: SentHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
         """``finish`` without a task, as ``begin_now``."""
 
-    async def finish(self, half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+    async def finish(self, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         """Tell its broker how the local transaction ended."""
 
-    async def finish_late(self, half: OpenHalf, outcome: ListenerAnswer) -> None:
+    async def finish_late(self, half: SentHalf, outcome: ListenerAnswer) -> None:
         """``finish`` did not decide it: repeat it for a while, until the broker has answered."""
 
 
@@ -220,13 +220,13 @@ class Halves:
     def _not_ready(self) -> BaseException | None:
         """Every step was answered: why the transaction cannot commit nevertheless."""
         for half in self._halves.values():
-            if isinstance(half.begun, OpenHalf) and half.begun.result.status is not SendStatus.SEND_OK:
+            if isinstance(half.begun, SentHalf) and half.begun.result.status is not SendStatus.SEND_OK:
                 return HalfNotStored(half.begun.message.topic, half.begun.result.status.name)
         for half in self._dropped:
             if isinstance(half.ended, BaseException):
                 return half.ended
             if half.ended is not None and not half.ended.decided:
-                assert isinstance(half.begun, OpenHalf)
+                assert isinstance(half.begun, SentHalf)
                 return half.ended.decision_error or HalfNotStored(
                     half.begun.message.topic, "its rollback is not confirmed"
                 )
@@ -299,7 +299,7 @@ class Halves:
         ):
             # Its broker or the database was away. The broker does not know that the local transaction is over, and lets
             # the half wait for as long as one may take, which is a minute by default.
-            assert isinstance(half.begun, OpenHalf) and half.outcome is not None
+            assert isinstance(half.begun, SentHalf) and half.outcome is not None
             self._tasks.start("late end of a half", self._sender.finish_late(half.begun, half.outcome))
         self._step()
 

@@ -8,7 +8,7 @@ from gantrymq.client.results import SendResult
 from gantrymq.message.message import Message
 
 
-class OpenHalf(msgspec.Struct, frozen=True):
+class SentHalf(msgspec.Struct, frozen=True):
     """A half message that is stored and waits for its end."""
 
     given: Message

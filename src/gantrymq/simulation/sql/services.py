@@ -16,7 +16,7 @@ from typing import Final
 from gantrymq.client.listener import ListenerAnswer, TransactionListener
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.sending.half_ends import Ended
-from gantrymq.client.sending.open_half import OpenHalf
+from gantrymq.client.sending.open_half import SentHalf
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.message.message import Message, MessageView
@@ -161,17 +161,17 @@ def _note_ends(producer: TransactionProducer, history: History) -> None:
     """Have the ends that are sent, and those that were confirmed, in the history."""
     finish, finish_now = producer.finish, producer.finish_now
 
-    def note(half: OpenHalf, outcome: ListenerAnswer, confirmed: bool) -> None:
+    def note(half: SentHalf, outcome: ListenerAnswer, confirmed: bool) -> None:
         history.add("end", tx=half.given.body.decode(), decision=outcome.state.name, confirmed=confirmed)
 
-    async def noted(half: OpenHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+    async def noted(half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         note(half, outcome, False)
         result = await finish(half, outcome)
         if result.decided:
             note(half, outcome, True)
         return result
 
-    def noted_now(half: OpenHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
+    def noted_now(half: SentHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
         def ended(result: Ended) -> None:
             if isinstance(result, TransactionSendResult) and result.decided:
                 note(half, outcome, True)
