@@ -71,9 +71,11 @@ def check_job(
         from gantrymq.spark.pipelines import running
 
         with console.status("starting Spark ..."):
-            found = in_spark(lambda: running.check(job), USAGE)
+            found, grows = in_spark(lambda: running.check(job), USAGE)
         for name, columns in found.items():
             console.print(f"{name}: {columns.ddl}", markup=False, highlight=False)
+        for line in grows:
+            console.print(line, markup=False, highlight=False)
     console.print(f"{file}: nothing is wrong", markup=False)
 
 

@@ -134,6 +134,8 @@ class PostgresqlTarget(Section, frozen=True, kw_only=True, tag_field="type", tag
     """A connection string of libpq. A password is best given by PGPASSWORD or a password file."""
     table: str
     key: tuple[str, ...]
+    grow: bool = False
+    """Whether the job may alter the table, which belongs to somebody else: add its columns, and make types wider."""
     sql: str = "SELECT * FROM events"
 
 

@@ -29,6 +29,7 @@ from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
 from gantrymq.spark.pipelines.projections import Columns, columns_of
 from gantrymq.spark.pipelines.registry_check import refuse_unreadable
 from gantrymq.spark.pipelines.remote_batches import RemoteBatches, reopened
+from gantrymq.spark.pipelines.targets.ahead import change_of
 from gantrymq.spark.pipelines.targets.writer import is_there, place_of
 from gantrymq.spark.pipelines.topic_ends import ends_of
 from gantrymq.spark.registry.client import CHECK_MS
@@ -105,15 +106,18 @@ def check_over(to_ms: int, now_ms: int) -> None:
         )
 
 
-def check(job: Job) -> dict[str, Columns]:
-    """The columns of each target. Starts Spark to read the queries, and asks no broker. Raises JobInvalid.
+def check(job: Job) -> tuple[dict[str, Columns], list[str]]:
+    """The columns of each target, and what a run would change of tables that are there. Starts Spark to read the
+    queries, and asks no broker. Raises JobInvalid, and TableDiffers for a table that cannot have the rows.
 
     A schema registry is asked whether the job can read the versions of its subject.
     """
     with session(f"gantry {job.name}", job.run) as spark:
         refuse_unreadable(job, new=True, away_ms=CHECK_MS)
         check_libraries(spark, job)
-        return columns_of(spark, job, _events_without_source(spark, job))
+        columns = columns_of(spark, job, _events_without_source(spark, job))
+    changes = [change_of(name, target, columns[name]) for name, target in job.targets.items()]
+    return columns, [line for line in changes if line]
 
 
 def process(

@@ -1,23 +1,26 @@
 """Histories of rows by chance, and what must be in a table afterwards. Pure, but for the chance that is handed in.
 
 An event is about one key, which has two columns, and its order has two columns, too. Events come late and in any order,
-some of them twice, and some have the order of another one. All events of a key are in one queue: that is how it is
+some of them twice, and some have the order of another one. In the second half they have a note and large values: the
+schema has grown. All events of a key are in one queue: that is how it is
 decided which of two events with equal order counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeAlias
 
 Key: TypeAlias = tuple[str, int]
-Row: TypeAlias = tuple[str, int, int, str, int]
-"""Two columns of the key, two of the order, and the value."""
+Row: TypeAlias = tuple[str, int, int, str, int, str | None]
+"""Two columns of the key, two of the order, the value and the note."""
 EVENTS_OF_A_KEY = 12
 TEXTS = ("", "A", "a", "B", "ä", "z")
 """The second column of the order. The rules of languages put them into another sequence."""
+LARGE = 5 << 40
+"""More than an int can have."""
 OPERATIONS = {"c": "upsert", "u": "upsert", "d": "delete"}
 
 
@@ -29,6 +32,7 @@ class Event:
     order: tuple[int, str]
     operation: str
     value: int
+    note: str | None = None
 
     @property
     def is_delete(self) -> bool:
@@ -38,7 +42,13 @@ class Event:
     def body(self) -> dict[str, object]:
         body: dict[str, object] = {"region": self.key[0], "id": self.key[1], "op": self.operation}
         body |= {"version": self.order[0], "step": self.order[1]}
+        body |= {} if self.note is None else {"note": self.note}
         return body if self.is_delete else {**body, "value": self.value}
+
+    @property
+    def grown(self) -> Event:
+        """The same with the columns that came later."""
+        return replace(self, note=f"note of {self.value}", value=self.value + LARGE)
 
 
 def histories(chance: Random, count: int) -> list[Event]:
@@ -58,7 +68,8 @@ def histories(chance: Random, count: int) -> list[Event]:
         timed.append((arrives, at, event))
         if chance.random() < 0.1:
             timed.append((arrives + chance.random() * keys, at, event))
-    return [event for _, _, event in sorted(timed[:count], key=lambda one: one[:2])]
+    events = [event for _, _, event in sorted(timed[:count], key=lambda one: one[:2])]
+    return [*events[: count // 2], *(event.grown for event in events[count // 2 :])]
 
 
 def last_events(events: Iterable[Event]) -> dict[Key, Event]:
@@ -73,17 +84,12 @@ def last_events(events: Iterable[Event]) -> dict[Key, Event]:
 
 def rows_of(events: Iterable[Event]) -> set[Row]:
     """What is in the table afterwards."""
-    return {(*one.key, *one.order, one.value) for one in last_events(events).values() if not one.is_delete}
-
-
-def left_out(value: int) -> bool:
-    """Whether the query of a target leaves a row out. Depends on the value, so a row comes and goes."""
-    return value % 5 == 0
+    return {(*one.key, *one.order, one.value, one.note) for one in last_events(events).values() if not one.is_delete}
 
 
 def differences(expected: set[Row], found: Sequence[Row]) -> list[str]:
     """Each row that is missing, is there and must not be, or is there twice."""
     there = set(found)
-    lines = [f"missing: {row}" for row in sorted(expected - there)]
-    lines += [f"too much: {row}" for row in sorted(there - expected)]
+    lines = [f"missing: {row}" for row in sorted(expected - there, key=repr)]
+    lines += [f"too much: {row}" for row in sorted(there - expected, key=repr)]
     return lines + [f"{len(found) - len(there)} rows are doubled"] * (len(found) > len(there))

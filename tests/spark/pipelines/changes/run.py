@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,10 @@ from tests.sql.database_servers import PostgreSQL
 from tests.sql.databases import Place
 
 TOPIC, QUEUES, SHOWN = "changes", 3, 20
-SCHEMA = "region string, id int, op string, version bigint, step string, value bigint"
-COLUMNS = "region, id, version, step, value"
-ALL = f"SELECT {COLUMNS} FROM events"
-SOME = f"SELECT {COLUMNS} FROM events WHERE value % 5 != 0"
+NARROW = "region string, id int, op string, version bigint, step string, value int"
+WIDE = "region string, id bigint, op string, version bigint, step string, value bigint, note string"
+COLUMNS = ("region", "id", "version", "step", "value", "note")
+SOME = " WHERE value % 5 != 0"
 """A target may leave rows out: then a row comes and goes."""
 
 
@@ -51,25 +52,31 @@ class Killed(Exception):
     """The job ends here, as if its process were killed."""
 
 
-def job_at(where: Path, name_servers: str, database: Place, batch: int) -> Job:
-    """The job; its tables in PostgreSQL are made here."""
-    columns = "region text, id int, version bigint, step text, value bigint NOT NULL, PRIMARY KEY (id, region)"
+def make_tables(database: Place) -> None:
+    """In PostgreSQL an owner makes them."""
+    columns = "region text, id int, version bigint, step text, value int NOT NULL, PRIMARY KEY (id, region)"
     database.execute(f"CREATE TABLE every_row ({columns})", f"CREATE TABLE some_rows ({columns})")
+
+
+def job_at(where: Path, name_servers: str, database: Place, batch: int, schema: str) -> Job:
+    """The job with one of the two schemas."""
     catalog = {"type": "sql", "uri": f"sqlite:///{where}/catalog.db", "warehouse": f"file://{where}/lake"}
     key = ("region", "id")
+    every = f"SELECT {', '.join(name for name in COLUMNS if name in schema)} FROM events"
+    some = every + SOME
     return Job(
         name="changes",
         checkpoint=f"{where}/checkpoint",
         source={"nameServers": name_servers, "subscribe": TOPIC},
-        body=Body(schema=SCHEMA),
+        body=Body(schema=schema),
         changes=Changes(key=key, order_by=("version", "step"), operation="op", upsert=("c", "u"), delete=("d",)),
         targets={
-            "delta": DeltaTarget(path=f"{where}/delta", sql=ALL),
-            "some_delta": DeltaTarget(path=f"{where}/some", sql=SOME),
-            "iceberg": IcebergTarget(table="a.every", catalog=catalog, sql=ALL),
-            "some_iceberg": IcebergTarget(table="a.some", catalog=catalog, sql=SOME),
-            "postgresql": PostgresqlTarget(dsn=database.dsn, table="every_row", key=key, sql=ALL),
-            "some_postgresql": PostgresqlTarget(dsn=database.dsn, table="some_rows", key=key, sql=SOME),
+            "delta": DeltaTarget(path=f"{where}/delta", sql=every),
+            "some_delta": DeltaTarget(path=f"{where}/some", sql=some),
+            "iceberg": IcebergTarget(table="a.every", catalog=catalog, sql=every),
+            "some_iceberg": IcebergTarget(table="a.some", catalog=catalog, sql=some),
+            "postgresql": PostgresqlTarget(dsn=database.dsn, table="every_row", key=key, sql=every, grow=True),
+            "some_postgresql": PostgresqlTarget(dsn=database.dsn, table="some_rows", key=key, sql=some, grow=True),
         },
         dead_letters=ParquetTarget(path=f"{where}/rejected"),
         run=Run(max_rows=batch),
@@ -84,37 +91,47 @@ def found_in(job: Job, database: Place) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for name, target in job.targets.items():
         if isinstance(target, PostgresqlTarget):
-            found[name] = [tuple(row) for row in database.execute(f"SELECT {COLUMNS} FROM {target.table}")]
+            found[name] = [tuple(row) for row in database.execute(f"SELECT {', '.join(COLUMNS)} FROM {target.table}")]
             continue
         if isinstance(target, DeltaTarget):
             table = DeltaTable(target.path).to_pyarrow_table()
         elif isinstance(target, IcebergTarget):
             table = load_catalog("gantry", **target.catalog).load_table(target.table).scan().to_arrow()
-        found[name] = list(zip(*(table[column].to_pylist() for column in COLUMNS.split(", ")), strict=True))
+        found[name] = list(zip(*(table[column].to_pylist() for column in COLUMNS), strict=True))
     return found
 
 
 def play(
     spark: Any, events: Sequence[Event], where: Path, database: Place, *, batch: int, kills: int, chance: random.Random
 ) -> tuple[list[str], int]:
-    """What is wrong at the end, and how often the job was ended: first as a stream, then as a backfill of everything,
-    which must change nothing."""
+    """What is wrong at the end, and how often the job was ended. A stream reads the first half, and with the grown
+    schema the second one. Then a backfill goes over everything, which must change nothing."""
     queues = [MessageQueue(TOPIC, "broker-a", number) for number in range(QUEUES)]
-    with LogServer(FakeBroker(answers_at_most=5000)) as server:
+    make_tables(database)
+    half = len(events) // 2
+    wrong: list[str] = []
+    with LogServer(FakeBroker(answers_at_most=5000)) as server, crashing(chance, kills) as killed:
         for queue in queues:
             server.broker.logs[queue] = {}
-        for event in events:
-            server.broker.append(queues[hash(event.key[1]) % QUEUES], json.dumps(event.body).encode())
-        job = job_at(where, server.address, database, batch)
-        wrong: list[str] = []
-        with crashing(chance, kills) as killed:
-            for run in (
-                lambda: process(spark, job, Ending(until_end=True), Progress(None), OsDisk()),
-                lambda: process_range(spark, job, START_MS, START_MS + len(events), batch, Progress(None), OsDisk()),
-            ):
-                while not _finished(run):
-                    pass
-                wrong += _wrong(events, found_in(job, database))
+
+        def finish(some: Sequence[Event], schema: str, run: Callable[[Job], object], read: Sequence[Event]) -> None:
+            for event in some:
+                server.broker.append(queues[hash(event.key[1]) % QUEUES], json.dumps(event.body).encode())
+            job = job_at(where, server.address, database, batch, schema)
+            while not _finished(partial(run, job)):
+                pass
+            if read:
+                wrong.extend(_wrong(read, found_in(job, database)))
+
+        def stream(job: Job) -> object:
+            return process(spark, job, Ending(until_end=True), Progress(None), OsDisk())
+
+        def backfill(job: Job) -> object:
+            return process_range(spark, job, START_MS, START_MS + len(events), batch, Progress(None), OsDisk())
+
+        finish(events[:half], NARROW, stream, ())
+        finish(events[half:], WIDE, stream, events)
+        finish((), WIDE, backfill, events)
     return wrong, killed()
 
 

@@ -100,8 +100,8 @@ def test_a_batch_that_postgresql_refuses_leaves_nothing(postgresql: Place) -> No
 def test_every_row_that_postgresql_refuses_is_named(postgresql: Place) -> None:
     """By the types of the columns, for all of them at once; and what only the server knows, by halves."""
     postgresql.execute(
-        "CREATE TABLE t (id text PRIMARY KEY, s varchar(3), i smallint, n numeric(5,2), f bigint, at timestamptz, "
-        "u text UNIQUE DEFERRABLE INITIALLY DEFERRED, q text NOT NULL DEFAULT '', o uuid)"
+        "CREATE TABLE t (id text PRIMARY KEY, amount bigint, s varchar(3), i smallint, n numeric(5,2), f bigint, "
+        "at timestamptz, u text UNIQUE DEFERRABLE INITIALLY DEFERRED, q text NOT NULL DEFAULT '', o uuid)"
     )
     table = pa.table({
         "id": ["ok", "nul", "long", "int", "digits", "large", "time", "null", "spaces"],

@@ -35,7 +35,9 @@ def open_change_writer(
         return iceberg
     from gantrymq.spark.pipelines.targets.postgresql import PostgresqlWriter
     from gantrymq.spark.pipelines.targets.postgresql_changes import ChangesOfRows
+    from gantrymq.spark.pipelines.targets.postgresql_growth import grow
 
+    grow(target, name, columns.arrow, databases)
     rows = PostgresqlWriter(target, name, databases, ChangesOfRows(applying))
     rows.make()
     return rows

@@ -11,11 +11,12 @@ import msgspec
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
+from gantrymq.spark.pipelines.growth import Growth
 from gantrymq.spark.pipelines.job import DeltaTarget
 from gantrymq.spark.pipelines.known_rows import distinct, filter_of
 from gantrymq.spark.pipelines.others import NOBODY
 from gantrymq.spark.pipelines.parquet_file import File, write_file
-from gantrymq.spark.pipelines.targets import delta_log
+from gantrymq.spark.pipelines.targets import delta_growth, delta_log
 from gantrymq.spark.pipelines.targets.staging import Staged, refusal_in
 
 if TYPE_CHECKING:
@@ -44,8 +45,14 @@ class DeltaWriter:
         return bool(self._delta.DeltaTable.is_deltatable(self._path))
 
     def make(self, schema: pa.Schema) -> None:
-        """Make the table, unless it is there."""
+        """Make the table, or give the one that is there what it lacks of this schema. Raises TableDiffers for types to
+        which it cannot grow."""
         self._delta.DeltaTable.create(self._path, schema=schema, mode="ignore")
+        delta_growth.grow(self.table(), schema)
+
+    def lacking(self, schema: pa.Schema) -> Growth:
+        """What the table lacks. Raises TableDiffers for types to which it cannot grow."""
+        return delta_growth.lacking(self.table(), schema)
 
     def has(self, query: str, batch: int) -> bool:
         version = self.table().transaction_version(query)

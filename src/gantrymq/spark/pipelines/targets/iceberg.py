@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gantrymq.errors import ConfigError
+from gantrymq.spark.pipelines.growth import Growth, Widening, growth
 from gantrymq.spark.pipelines.job import IcebergTarget
 from gantrymq.spark.pipelines.known_rows import distinct, filter_of
 from gantrymq.spark.pipelines.others import NOBODY
@@ -40,10 +41,21 @@ class IcebergWriter:
         return bool(self.catalog.table_exists(self._name))
 
     def make(self, schema: pa.Schema) -> None:
-        """Make the table, unless it is there."""
+        """Make the table, or give the one that is there what it lacks of this schema. Raises TableDiffers for types to
+        which it cannot grow."""
         if not self.exists():
             self.catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
             self.catalog.create_table_if_not_exists(self._name, schema)
+        table = self.table()
+        if self.lacking(schema):
+            with table.update_schema() as update:
+                update.union_by_name(schema)
+
+    def lacking(self, schema: pa.Schema) -> Growth:
+        """What the table lacks. Raises TableDiffers for types to which it cannot grow."""
+        table = self.table()
+        widening = Widening(decimal_scale=False, date_to_timestamp=False)
+        return growth(table.schema().as_arrow(), _with_its_types(schema), widening, self._name)
 
     def has(self, query: str, batch: int) -> bool:
         # A query commits its batches in order. The newest of its snapshots decides.
@@ -107,6 +119,14 @@ class IcebergWriter:
 
     def table(self) -> Any:
         return self.catalog.load_table(self._name)
+
+
+def _with_its_types(schema: pa.Schema) -> pa.Schema:
+    """Iceberg has no whole numbers with fewer bits than an int."""
+    import pyarrow as pa
+
+    narrow = (pa.int8(), pa.int16())
+    return pa.schema([field.with_type(pa.int32()) if field.type in narrow else field for field in schema])
 
 
 def between_ends(keys: pa.Table) -> Any:

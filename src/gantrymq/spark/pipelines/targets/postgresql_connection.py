@@ -118,6 +118,10 @@ class Databases:
             self._open[dsn] = PostgresqlConnection(dsn, target)
         return self._open[dsn]
 
+    def close(self) -> None:
+        for one in self._open.values():
+            one.close()
+
     def undo(self, target: str) -> None:
         for one in self._open.values():
             one.undo(target)

@@ -119,7 +119,9 @@ def open_writer(
         return iceberg
     if isinstance(target, PostgresqlTarget):
         from gantrymq.spark.pipelines.targets.postgresql import PostgresqlWriter, Upserts
+        from gantrymq.spark.pipelines.targets.postgresql_growth import grow
 
+        grow(target, name, columns.arrow, databases)
         rows = PostgresqlWriter(target, name, databases, Upserts(target.key))
         rows.make()
         return rows
