@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gantrymq.broker.submission import ReplySubmission
+from gantrymq.broker.submission import Submission
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.queues import MessageQueue
 
@@ -27,7 +27,7 @@ class OffsetReset:
 class Reply:
     """The answer to a request (request-reply), for the producer that asked."""
 
-    message: ReplySubmission
+    message: Submission
     """As the replier sent it, but for its properties."""
     properties: str
     """The properties' text that the requester gets."""

@@ -27,7 +27,7 @@ from gantrymq.broker.operations.admission import (
 from gantrymq.broker.pushes import Reply
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ProducerGroups
-from gantrymq.broker.submission import ReplySubmission, Stored
+from gantrymq.broker.submission import Stored, Submission
 from gantrymq.errors import StoreError
 from gantrymq.message import properties
 from gantrymq.runtime.clock import Clock
@@ -55,7 +55,7 @@ ReplyAnswered: TypeAlias = Callable[[Handed | Refused], None]
 @dataclass(frozen=True, slots=True)
 class _OnItsWay:
     replier: Client
-    reply: ReplySubmission
+    reply: Submission
     body: bytes
     queue_id: int
     text: str
@@ -83,7 +83,7 @@ class Replies:
         self._clock = clock
         self._address = address
 
-    def reply(self, replier: Client, reply: ReplySubmission, body: bytes, answered: ReplyAnswered) -> None:
+    def reply(self, replier: Client, reply: Submission, body: bytes, answered: ReplyAnswered) -> None:
         """Hand a reply to its requester; ``answered`` is called once, when the requester has answered or its time is
         over. Raises Refused; then ``answered`` is not called.
         """

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from msgspec import field
 
+from gantrymq.message.submission import Submission
 from gantrymq.protocol.command import Header
 from gantrymq.protocol.numbers import Int, Long
 
 
-class SendMessage(Header, frozen=True, kw_only=True):
+class SendMessage(Header, Submission, frozen=True, kw_only=True):
     """SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, SEND_REPLY_MESSAGE_V2: the names on the wire are single letters."""
 
     producer_group: str = field(name="a")
@@ -31,7 +32,7 @@ class SendMessage(Header, frozen=True, kw_only=True):
     bname: str | None = field(name="n", default=None)
 
 
-class SendMessageLong(Header, frozen=True, kw_only=True):
+class SendMessageLong(Header, Submission, frozen=True, kw_only=True):
     """SEND_MESSAGE and SEND_REPLY_MESSAGE: the fields of SendMessage under long names. The Go client sends them."""
 
     producer_group: str

@@ -30,10 +30,10 @@ from gantrymq.broker.pushes import (
     RunningInfoQuestion,
 )
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.submission import Stored
+from gantrymq.broker.submission import Stored, Submission
 from gantrymq.broker.transactions.end_request import EndRequest
 from gantrymq.errors import Closed
-from gantrymq.message import flags, properties, system_topics
+from gantrymq.message import flags, properties
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
@@ -62,23 +62,6 @@ class Half:
     transaction_id: str
     queue_offset: int
     log_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Submission:
-    """A message on its way in."""
-
-    producer_group: str
-    topic: str
-    properties: str
-    born_timestamp: int
-    sys_flag: int
-    flag: int
-    default_topic: str = system_topics.AUTO_CREATE
-    default_topic_queue_nums: int = QUEUES
-    queue_id: int = -1
-    reconsume_times: int = 0
-    max_reconsume_times: int | None = None
 
 
 class _Member:
@@ -211,7 +194,10 @@ class LocalDoor:
     async def _send(self, message: Message, marks: dict[str, str], sys_flag: int) -> Stored:
         self._demand(SEND, message.topic)
         text = properties.encode({**message.properties, **marks})
-        submission = _Submission(self._group, message.topic, text, self._servers.wall_ms(), sys_flag, message.flag)
+        submission = Submission(
+            producer_group=self._group, topic=message.topic, properties=text, born_timestamp=self._servers.wall_ms(),
+            sys_flag=sys_flag, flag=message.flag,
+        )  # fmt: skip
         answer: asyncio.Future[Stored | Refused] = asyncio.get_running_loop().create_future()
         self._operations.sending.one.send(self._member, submission, message.body, answer.set_result)
         stored = await answer
