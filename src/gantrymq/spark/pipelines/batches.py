@@ -20,6 +20,7 @@ from gantrymq.spark.pipelines.changes.looking import ChangedBatch
 from gantrymq.spark.pipelines.culprits import Projection, Suspects, with_place
 from gantrymq.spark.pipelines.event_stream import REASON, view_of
 from gantrymq.spark.pipelines.formats.kinds import quoted
+from gantrymq.spark.pipelines.formats.registered import MAY_CHANGE
 from gantrymq.spark.pipelines.job import Job, ParquetTarget, TableTarget
 from gantrymq.spark.pipelines.job_clock import last_clock
 from gantrymq.spark.pipelines.known_rows import distinct
@@ -33,6 +34,7 @@ from gantrymq.spark.pipelines.projections import (
     dead_letter_columns,
     dead_letters_of,
     failures,
+    refused_for_now,
     rows_of,
     without,
     without_keys,
@@ -120,6 +122,11 @@ class Batches:
         self._databases.undo_all()
         missing = [name for name, target in self.targets.items() if not target.has(query, number)]
         refused = self._refused.of(query, number)
+        if counts.get(False) and missing and not refused and self._job.body.registry is not None:
+            # A registry may know tomorrow what it does not know today: this is decided before a table changes, too.
+            refused = refused_for_now(batch, MAY_CHANGE)
+            if refused:
+                self._refused.decide(query, number, refused)
         added: dict[str, int] = {}
         if counts.get(True) and missing:
             # A task for a few rows costs more than the rows, and leaves a small file.

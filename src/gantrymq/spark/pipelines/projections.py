@@ -146,6 +146,17 @@ def without(batch: DataFrame, refused: Mapping[str, str]) -> DataFrame:
     return batch.join(f.broadcast(_places(batch, refused)), place() == f.col(REFUSED), "left_anti")
 
 
+def refused_for_now(batch: DataFrame, parts: Sequence[str]) -> dict[str, str]:
+    """The messages that are no events for a reason with one of these texts, by their places."""
+    from functools import reduce
+
+    from pyspark.sql import functions as f
+
+    said = reduce(lambda one, other: one | other, (f.col(REASON).contains(part) for part in parts))
+    rows = batch.where(said).select(place().alias("place"), REASON).collect()
+    return {row["place"]: row[REASON] for row in rows}
+
+
 def dead_letters_of(batch: DataFrame, refused: Mapping[str, str]) -> DataFrame:
     """The messages of a batch that are no events, and those that a target has refused."""
     from pyspark.sql import functions as f

@@ -20,6 +20,7 @@ _REQUEST_S: Final = 10
 _SCHEMA_UNKNOWN: Final = 40403
 _SUBJECT_UNKNOWN: Final = 40401
 _VERSION_UNKNOWN: Final = 40402
+_LARGEST_ID: Final = (1 << 31) - 1
 _PASSING: Final = frozenset({408, 429})
 T = TypeVar("T")
 
@@ -74,6 +75,9 @@ class Schemas:
 
     def schema(self, number: int) -> Schema:
         """The schema with an id. Raises SchemaUnknown when the registry says that there is none."""
+        if number > _LARGEST_ID:
+            # Not asked for: a server that cannot read the number answers as if its address were wrong.
+            raise SchemaUnknown(f"the schema registry {self.registry.url} cannot have the schema {number}")
         if number not in self._by_id:
             found = self._ask(f"the schema {number}", lambda client: client.get_schema(number))
             self._by_id[number] = self._whole(number, found)
@@ -110,6 +114,8 @@ class Schemas:
     def _whole(self, number: int, found: Any) -> Schema:
         """The schema with those that it names."""
         references = tuple((one.name, self._version(one.subject, one.version).schema) for one in found.references or ())
+        if not isinstance(found.schema_str, str):
+            raise RegistryRefused(f"the schema registry {self.registry.url} answered without the text of a schema")
         return Schema(number, found.schema_type or "AVRO", found.schema_str, references)
 
     def _ask(self, what: str, question: Callable[[Any], T]) -> T:

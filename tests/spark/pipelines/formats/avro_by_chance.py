@@ -50,6 +50,8 @@ def schema(chance: random.Random, depth: int = 0, counter: list[int] | None = No
             inner = schema(chance, 3, counter)
             if isinstance(inner, list):
                 return inner
+            if chance.random() < 0.15:
+                return chance.choice((["int", "null", "long"], ["float", "double"], ["long", "int"]))
             return ["null", inner] if chance.random() < 0.7 else [inner, "null", {
                 "type": "record", "name": f"U{number}", "fields": [{"name": "u", "type": "string"}]}]  # fmt: skip
     return chance.choice(("string", "bytes", "int", "long", "float", "double", "boolean"))
@@ -100,6 +102,8 @@ def evolved(chance: random.Random, one: Any) -> Any:
     """A later schema of the job: other order, fields that are gone or new, wider types."""
     fields = [dict(field) for field in one["fields"] if chance.random() > 0.15]
     for field in fields:
+        if field["type"] in (["int", "null", "long"], ["float", "double"], ["long", "int"]) and chance.random() < 0.5:
+            field["type"] = chance.choice(("long", "double", ["null", "int"], ["null", "string", "float"]))
         wider = {"int": "long", "long": "double", "float": "double", "string": "bytes", "bytes": "string"}
         if isinstance(field["type"], str) and chance.random() < 0.3:
             field["type"] = wider.get(field["type"], field["type"])

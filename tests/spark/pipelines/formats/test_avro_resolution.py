@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.formats.avro import AvroFormat
 
 fastavro = pytest.importorskip("fastavro")
@@ -128,3 +129,22 @@ def test_a_symbol_that_the_job_does_not_know() -> None:
     assert form_of(writer, reader).problems == ("the field x: the enum E does not have B",)
     assert read(writer, reader, {"x": "A"}) == ({"x": "A"}, None)
     assert read(writer, reader, {"x": "B"})[1] == "the body has the symbol 'B', which the enum E does not have"
+
+
+NODE = record({"name": "next", "type": ["null", "Node"]}, name="Node")
+
+
+def test_records_within_each_other_without_an_end() -> None:
+    """The reader in C would end the process of Spark, and each restart would meet the same body."""
+    form = form_of(record(x("int"), {"name": "skipped", "type": NODE}), record(x("int")))
+    bodies = pa.array([b"\2" + b"\2" * depth + b"\0" for depth in (5, 200_000)])
+    found = form.decode(bodies)
+    assert found.events.to_pylist() == [{"x": 1}, None]
+    assert dict(found.reasons) == {1: "the body has records within each other, too many to read"}
+
+
+@pytest.mark.parametrize("items", ["null", record(name="Empty"), {"type": "fixed", "name": "F", "size": 0}])
+def test_a_list_that_could_be_endless_in_a_few_bytes(items: Any) -> None:
+    writer = record(x("int"), {"name": "skipped", "type": ["null", {"type": "array", "items": items}]})
+    with pytest.raises(ConfigError, match="a list of values without bytes"):
+        form_of(writer, record(x("int")))

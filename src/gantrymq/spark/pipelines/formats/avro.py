@@ -18,7 +18,7 @@ import msgspec
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.formats.avro_columns import Columns, columns_of
 from gantrymq.spark.pipelines.formats.avro_resolution import resolve
-from gantrymq.spark.pipelines.formats.avro_types import Unfit, kind_of, tree_of
+from gantrymq.spark.pipelines.formats.avro_types import Unfit, has_endless_lists, is_recursive, kind_of, tree_of
 from gantrymq.spark.pipelines.formats.avro_values import convert_of
 from gantrymq.spark.pipelines.formats.converting import Convert
 from gantrymq.spark.pipelines.formats.kinds import Kind
@@ -37,6 +37,7 @@ class AvroFormat:
     """The writer's, without logical types."""
     _convert: Convert | None
     _columns: Columns | None
+    _reader: Callable[..., Any]
     problems: tuple[str, ...] = ()
     """What of the writer's schema cannot be read."""
 
@@ -55,9 +56,12 @@ class AvroFormat:
         if reader.name != "record":
             raise Unfit("it must be a record, whose fields become the columns of events")
         writer = reader if written == schema else tree_of(written)
+        if has_endless_lists(writer):
+            raise Unfit("it has a list of values without bytes, which could be endless in a short body")
         resolution = resolve(writer, reader)
         plan = resolution.plan
-        return cls(kind_of(reader), _parsed(written), convert_of(plan), columns_of(plan), resolution.problems)
+        read = _reader(recursive=is_recursive(writer))
+        return cls(kind_of(reader), _parsed(written), convert_of(plan), columns_of(plan), read, resolution.problems)
 
     def decode(self, bodies: pa.Array) -> Decoded:
         if self._columns is None:
@@ -78,22 +82,27 @@ class AvroFormat:
 
     def decode_each(self, bodies: pa.Array) -> Decoded:
         """One body after the other."""
-        read = partial(_read, _reader(), self._schema, self._convert)
+        read = partial(_read, self._reader, self._schema, self._convert)
         return fitted(decode_each(bodies.to_pylist(), read), self.kind)
 
 
-def _reader() -> Callable[..., Any]:
+def _reader(*, recursive: bool) -> Callable[..., Any]:
+    """The library's function. That in C ends the process when records are within each other some thousand times, so
+    schemas with which they can be have the same one in Python, which raises RecursionError."""
     try:
         import fastavro
+        from fastavro import _read_py
     except ImportError as error:
         raise ConfigError("bodies in Avro need fastavro; run: pip install 'gantrymq[pipelines]'") from error
-    return fastavro.schemaless_reader
+    return _read_py.schemaless_reader if recursive else fastavro.schemaless_reader
 
 
 def _read(reader: Callable[..., Any], schema: Any, convert: Convert | None, body: bytes) -> Any:
     stream = BytesIO(body)
     try:
         value = reader(stream, schema, None, return_named_type=True)
+    except RecursionError:
+        raise BodyRefused("the body has records within each other, too many to read") from None
     except EOFError:
         raise BodyRefused("the body is not Avro of the schema: it ends too early") from None
     except UnicodeDecodeError as error:
@@ -108,13 +117,13 @@ def _read(reader: Callable[..., Any], schema: Any, convert: Convert | None, body
 
 def _parsed(schema: bytes) -> Any:
     """The schema for fastavro, without its logical types."""
-    _reader()
+    _reader(recursive=False)
     import fastavro
 
     try:
         fastavro.parse_schema(msgspec.json.decode(schema))
         return fastavro.parse_schema(_without_logical_types(msgspec.json.decode(schema)))
-    except (msgspec.DecodeError, fastavro.schema.SchemaParseException, KeyError, ValueError, TypeError) as error:
+    except (fastavro.schema.SchemaParseException, KeyError, ValueError, TypeError, RecursionError) as error:
         raise Unfit(f"this is not an Avro schema: {error}") from error
 
 

@@ -38,6 +38,7 @@ _FIRST_DAY: Final = -719_162
 _LAST_DAY: Final = 2_932_896
 """The years 1 to 9999, in days since 1970."""
 _WIDEST: Final = {"int": (1 << 31) - 1, "long": (1 << 63) - 1}
+_NUMBERS: Final = frozenset({"int", "long", "float", "double"})
 _EXACT: Final = {"double": 1 << 53, "float": 1 << 24}
 """Whole numbers up to here are numbers of this type."""
 Read: TypeAlias = "Callable[[Cursor], pa.Array]"
@@ -116,6 +117,11 @@ def _choice(plan: Choice, depth: int) -> Read | None:
     import numpy as np
     import pyarrow as pa
 
+    pairs = zip(plan.writers, plan.branches, strict=True)
+    numbers = {(type(branch), getattr(branch, "at", 0)) for one, branch in pairs if one.name in _NUMBERS}
+    if len(numbers) > 1:
+        # The loop cannot tell int from long, or float from double, and both must decide the same.
+        return None
     reads: list[Read | None] = []
     for branch in plan.branches:
         read = None if isinstance(branch, Null | Impossible) else _read(branch, depth)

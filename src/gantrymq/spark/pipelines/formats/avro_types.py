@@ -139,6 +139,31 @@ class _Names:
         return made
 
 
+def is_recursive(one: Type, outer: tuple[Type, ...] = ()) -> bool:
+    """Whether a record is within itself: then a few bytes can be values within each other without an end."""
+    if one in outer:
+        return True
+    if one.name == "record":
+        return any(is_recursive(field.type, (*outer, one)) for field in one.fields)
+    return any(is_recursive(member, outer) for member in one.members)
+
+
+def takes_no_bytes(one: Type, outer: tuple[Type, ...] = ()) -> bool:
+    """Whether a value can have no bytes at all: a list of those can be endless in a few bytes."""
+    if one.name == "record" and one not in outer:
+        return all(takes_no_bytes(field.type, (*outer, one)) for field in one.fields)
+    return one.name == "null" or (one.name == "fixed" and one.size == 0)
+
+
+def has_endless_lists(one: Type, outer: tuple[Type, ...] = ()) -> bool:
+    """Whether there is a list of values that have no bytes."""
+    if one.name == "array" and takes_no_bytes(one.members[0]):
+        return True
+    if one.name == "record":
+        return one not in outer and any(has_endless_lists(field.type, (*outer, one)) for field in one.fields)
+    return any(has_endless_lists(member, outer) for member in one.members)
+
+
 def kind_of(one: Type, outer: tuple[Type, ...] = ()) -> Kind:
     """The column for a type of the job's own schema. Raises Unfit where there is none. ``outer``: the records around
     it."""

@@ -23,6 +23,9 @@ _REMEMBERED_S: Final = 60.0
 """A schema that the registry does not have is asked for again after this time."""
 _MOST_REMEMBERED: Final = 10_000
 
+MAY_CHANGE: Final = ("does not have the schema", "is not one of the subject")
+"""Parts of the reasons that a registry can take back: somebody may register the schema later."""
+
 MakeFormat = Callable[[Schema], Format]
 """The format of the bodies behind the header. Raises Unfit or SchemaUnreadable for a schema that cannot be read
 at all."""
