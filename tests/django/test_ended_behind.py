@@ -212,3 +212,36 @@ def test_run_is_refused_where_it_would_begin_no_transaction(shop: Project) -> No
         transaction.rollback()
         transaction.set_autocommit(True)
     check(shop)
+
+
+@mariadb
+@pytest.mark.parametrize("ends", ["normally", "by an error"])
+@pytest.mark.parametrize("how", ["atomic", "by hand"])
+def test_no_lock_of_a_table_stays_behind_the_block(shop: Project, database: Place, ends: str, how: str) -> None:
+    """LOCK TABLES has ended the transaction, and its locks were kept by the connection of the thread."""
+    database.execute("CREATE TABLE more (id INTEGER)")
+
+    def work() -> None:
+        order("o-1")
+        execute("LOCK TABLES more WRITE")
+        if ends == "by an error":
+            raise ValueError
+
+    with pytest.raises(TransactionBroken, match="in the database"):
+        if how == "atomic":
+            with transaction.atomic():
+                work()
+        else:
+            transaction.set_autocommit(False)
+            try:
+                work()
+                transaction.commit()
+            except ValueError:
+                transaction.rollback()
+    if how == "by hand":
+        transaction.set_autocommit(True)
+    database.execute("SET SESSION lock_wait_timeout = 1", "INSERT INTO more VALUES (1)")
+    with transaction.atomic():
+        order("o-2")
+    shop.gantry.wait_until(lambda: not shop.gantry.open_transactions(), 60)
+    assert (names(), shop.bodies()) == (["o-1", "o-2"], ["o-2"])

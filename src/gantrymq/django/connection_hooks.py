@@ -145,8 +145,8 @@ class ConnectionHooks:
             return
         try:
             self._prove_and_prepare()
-        except BaseException:
-            self._undo()
+        except BaseException as error:
+            self._undo(close=isinstance(error, TransactionBroken))
             self._end_rolled_back()
             raise
         callbacks = connection.run_on_commit
@@ -170,6 +170,7 @@ class ConnectionHooks:
         finally:
             self._end_rolled_back()
         if broken is not None:
+            self._close()
             raise broken
 
     def close(self) -> None:
@@ -233,17 +234,23 @@ class ConnectionHooks:
     def _insert(self, statement: Statement) -> int:
         return insert(self._connection, *statement)
 
-    def _undo(self) -> None:
-        """Have no open transaction on this connection."""
+    def _undo(self, *, close: bool = False) -> None:
+        """Have no open transaction on this connection. ``close``: nor anything else that the block has left."""
         try:
             self._own["rollback"]()
         except BaseException as error:
-            with suppress(Exception):
-                self._own["close"]()
-            if self._connection.connection is None:
-                self._connection.closed_in_transaction = True  # Atomic.__exit__ then leaves it alone
+            self._close()
             if not isinstance(error, Exception):
                 raise
+        if close:
+            self._close()
+
+    def _close(self) -> None:
+        """What ended the transaction may have left LOCK TABLES behind. Django connects again."""
+        with suppress(Exception):
+            self._own["close"]()
+        if self._connection.connection is None:
+            self._connection.closed_in_transaction = True  # Atomic.__exit__ then leaves it alone
 
     def _end_rolled_back(self) -> None:
         """The user's own error goes on; what fails here is settled by a check-back."""

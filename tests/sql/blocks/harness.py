@@ -67,6 +67,8 @@ class Outcome:
     killed: Counter[str] = field(default_factory=Counter)
     """Processes that died at each point (``kills``)."""
     violations: list[Violation] = field(default_factory=list)
+    slow: list[tuple[float, Block]] = field(default_factory=list)
+    """Blocks that took more than ``SLOW_S``."""
     seconds: float = 0.0
 
     @property
@@ -83,7 +85,6 @@ class Harness:
         self.settle_s = SETTLE_S
         self._topics = 0
         self.times: dict[tuple[str, str], float] = defaultdict(float)
-        self.slow: list[tuple[float, Block]] = []
         self._warnings = _Warnings()
 
     def __enter__(self) -> Self:
@@ -145,7 +146,7 @@ class Harness:
             played.append((block, self._play(block, topic, outcome)))
             self.times[(block.way, block.database)] += time.monotonic() - begun
             if time.monotonic() - begun > SLOW_S:
-                self.slow.append((time.monotonic() - begun, block))
+                outcome.slow.append((time.monotonic() - begun, block))
             faulthandler.cancel_dump_traceback_later()
         still_open = self._settled(topic)
         found: dict[int, list[str]] = {}
@@ -277,11 +278,10 @@ class _Played:
 def never_committed(record: Record) -> None:
     """The program closes its session without a commit: its rows go, and the messages about them. Only a message that
     was sent alone behind a commit must not go without a word: its program may believe that the commit has sent it."""
-    committed = any(unit.committed for unit in record.units)
-    rows = not committed
+    rows = not (record.commits and any(unit.committed for unit in record.units))
     for unit in reversed(record.units):
         rows = rows or unit.has_row
-        if not unit.committed and rows:
+        if rows and not (unit.committed and record.commits):
             unit.undone = True
 
 

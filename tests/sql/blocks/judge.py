@@ -18,6 +18,9 @@
 |       |         | raised any error                                               |                               |
 | there | none    | the program had committed it, an error inside of the block     | TOLD                          |
 |       |         | said so, and the program caught that error                     |                               |
+| there | none    | an error said that there is no transaction, and that rows from | TOLD                          |
+|       |         | before are committed: so nothing has rolled back a row whose   |                               |
+|       |         | message was never taken                                        |                               |
 | there | none    | in a block that is not ours, no message was ever given to us   | HALVED: nobody could tell     |
 | there | none    | its table has no transactions                                  | LIMIT, see "Limits" in the    |
 |       |         |                                                                | docs                          |

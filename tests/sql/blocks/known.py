@@ -29,6 +29,9 @@ def server(name: str) -> Step:
 
 
 LOST_NOW = Step(Do.DIE, "socket")
+ROLLED_BACK = Step(Do.PAY, "row_first", inner=(statement("rollback_begin"),))
+CLOSED = Step(Do.PAY, "row_first", inner=(call("close", caught=True),))
+"""Rows that the program believes to be rolled back."""
 KNOWN: Final[list[Block]] = [
     # Another schema: the outcome row lay where no check-back looks.
     Block("connections", "postgresql", steps=(statement("schema_local"), ROW)),
@@ -128,6 +131,24 @@ KNOWN: Final[list[Block]] = [
     ),
     Block("sessions", "mariadb", "chain", steps=(MESSAGE, ROW)),
     Block("async_sessions", "postgresql", form="open", steps=(ROW, statement("commit"), call("rollback"))),
+    # The connection was rolled back or committed without its session, and a savepoint was a transaction of its own.
+    *(
+        Block(
+            way,
+            "sqlite",
+            steps=(call(name, caught=True), server("or_rollback"), nested("session", MESSAGE, ends="release")),
+        )
+        for way in ("sessions", "async_sessions")
+        for name in ("connection_rollback", "connection_commit")
+    ),
+    # A listener of the program failed at the end, and the next block committed what had been left open.
+    *(Block("sessions", "sqlite", "commit_listener", steps=(ROW,)) for _ in range(2)),
+    *(Block("async_sessions", "postgresql", "commit_listener", steps=(ROW,)) for _ in range(2)),
+    *(Block("core", "postgresql", "rollback_listener", "connect", (ROW, *more)) for more in ((ERROR,), ())),
+    Block("sessions", "mariadb", "commit_listener", "context", (MESSAGE, statement("drop"))),
+    # Sessions whose engine is in autocommit learned it at the first message only.
+    Block("sessions", "postgresql", "option_autocommit", "maker", (ROLLED_BACK, ROW)),
+    Block("async_sessions", "mariadb", "maker_autocommit", "open", (CLOSED, ROW)),
     # A statement that commits, and then the connection is lost, or there was no message.
     Block("sessions", "mariadb", steps=(MESSAGE, statement("truncate"), LOST_NOW)),
     Block("django", "mariadb", form="atomic", steps=(MESSAGE, statement("analyze"), LOST_NOW)),
@@ -137,6 +158,8 @@ KNOWN: Final[list[Block]] = [
     Block("sessions", "sqlite", form="open", steps=(nested("session"), ROW, call("commit"), Step(Do.SEND))),
     # Nothing is wrong with these; the judge once said so.
     Block("sessions", "sqlite", form="open", steps=(Step(Do.SEND),)),
+    Block("sessions", "mariadb", form="open", steps=(call("invalidate"), Step(Do.SEND))),
+    Block("sessions", "postgresql", form="maker", steps=(call("autocommit"), ROLLED_BACK, ROW)),
     Block("sessions", "postgresql", "proxy", "plain", (MESSAGE, Step(Do.DIE, "cut_after"))),
     Block("django", "sqlite", form="manual", steps=(call("set_autocommit"), ROW)),
     Block("sessions", "sqlite", "autocommit", "open", (Step(Do.PAY, "row_first", inner=(Step(Do.FAIL, "syntax"),)),)),

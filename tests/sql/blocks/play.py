@@ -59,6 +59,8 @@ class Record:
     attempt: int = 0
     asked: set[int] = field(default_factory=set)
     """Attempts in which ``send`` was called."""
+    commits: bool = False
+    """Something was committed inside of the block."""
     dirty: bool = False
     """The connection is not as it was: it must not be used by another block."""
     warnings: list[str] = field(default_factory=list)
@@ -180,7 +182,7 @@ class Player:
             await self._hands.send(Message(self._record.topic, b"%d" % unit.number))
         except Exception as error:
             if is_refusal(error):
-                self._committed(BEHIND)
+                self._was_none()
                 self._refused = True
                 self._later = self._later or BEHIND
             raise
@@ -209,10 +211,19 @@ class Player:
                 unit.undone = True
 
     def _committed(self, how: str) -> None:
+        self._record.commits = True
         for unit in self._record.since(0):
             again = how == OWN and not unit.undone  # what a session commits is what its transaction has still
             if (unit.doubtful or not unit.undone) and (not unit.committed or again):
                 unit.committed = how
+
+    def _was_none(self) -> None:
+        """The refusal says that rows from before are committed: so a rollback of the program has undone none of them.
+        Where a message was taken, there was a transaction."""
+        for unit in self._record.since(0):
+            if not unit.sent:
+                unit.committed = unit.committed or BEHIND
+        self._committed(BEHIND)
 
     async def _fail(self, step: Step) -> None:
         await self._hands.execute(FAILURES[step.kind])

@@ -144,6 +144,7 @@ def main() -> int:
         "--kills", type=int, default=0, help="instead: kill so many processes, each in a block of its own"
     )
     parser.add_argument("--block", help="play this one block, as an earlier run has printed it")
+    parser.add_argument("--slow", type=int, default=0, help="also print so many of the blocks that took longest")
     parser.add_argument("--shown", type=int, default=SHOWN, help="violations that are made shorter and printed")
     chosen = parser.parse_args()
     if chosen.block:
@@ -158,6 +159,8 @@ def main() -> int:
         for violation in one_of_each(outcome.violations)[: chosen.shown]:
             small = shorter(harness, violation)
             print(f"\n{small.text()}\n  --block '{json.dumps(small.block.as_json())}'", flush=True)
+    for seconds, block in sorted(outcome.slow, key=lambda found: -found[0])[: chosen.slow]:
+        print(f"\n{seconds:.1f} s\n  --block '{json.dumps(block.as_json())}'")
     return _finish(outcome, chosen)
 
 

@@ -83,12 +83,18 @@ class AsyncSessionHands:
         if kind == "commit":
             await self._session.commit()
             return OWN
-        if kind in ("rollback", "close"):
+        if kind in ("rollback", "close", "invalidate"):
             await getattr(self._session, kind)()
             return UNDONE
         if kind == "autocommit":
             await self._session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
             return NOTHING
+        if kind in ("connection_rollback", "connection_commit"):
+            running = (await self._session.connection()).get_transaction()
+            if running is None:  # it was ended so before
+                raise Impossible
+            await getattr(running, kind.removeprefix("connection_"))()
+            return UNDONE if kind == "connection_rollback" else PROGRAM
         raise Impossible
 
     def cut(self, kind: str) -> None:
@@ -136,21 +142,23 @@ class AsyncSessionSite(AsyncSite):
     settings: ClassVar[dict[str, tuple[str, ...]]] = {
         "postgresql": (
             "default", "psycopg", "autocommit", "option_autocommit", "maker_autocommit", "serializable", "null_pool",
-            "prepare_0", "proxy", "fresh",
+            "prepare_0", "proxy", "fresh", "commit_listener",
         ),
         "sqlite": (
             "default", "autocommit", "option_autocommit", "driver_autocommit", "null_pool", "begin_event", "fresh",
+            "commit_listener",
         ),
         "mariadb": (
             "default", "autocommit", "option_autocommit", "maker_autocommit", "driver_autocommit", "serializable",
-            "null_pool", "reset_commit", "chain", "fresh", "proxy",
+            "null_pool", "reset_commit", "chain", "fresh", "proxy", "commit_listener",
         ),
     }  # fmt: skip
     savepoints: ClassVar[dict[str, tuple[str, ...]]] = dict.fromkeys(
         ("postgresql", "mariadb", "sqlite"), ("session", "connection", "raw", "raw_open")
     )
     calls: ClassVar[dict[str, tuple[str, ...]]] = dict.fromkeys(
-        ("postgresql", "mariadb", "sqlite"), ("commit", "rollback", "close", "autocommit")
+        ("postgresql", "mariadb", "sqlite"),
+        ("commit", "rollback", "close", "invalidate", "autocommit", "connection_rollback", "connection_commit"),
     )
 
     def open(self) -> None:

@@ -106,15 +106,16 @@ class CoreSite(Site):
         "postgresql": (
             "default", "autocommit", "option_autocommit", "driver_autocommit", "event_autocommit", "serializable",
             "repeatable", "null_pool", "static_pool", "prepare_0", "translate", "reset_commit", "reset_none", "fresh",
-            "proxy", "both",
+            "proxy", "both", "commit_listener", "rollback_listener",
         ),
         "mariadb": (
             "default", "autocommit", "option_autocommit", "driver_autocommit", "event_autocommit", "init_autocommit",
             "serializable", "null_pool", "static_pool", "translate", "reset_commit", "chain", "fresh", "proxy", "both",
+            "rollback_listener",
         ),
         "sqlite": (
             "default", "autocommit", "option_autocommit", "driver_autocommit", "event_autocommit", "null_pool",
-            "static_pool", "thread_pool", "begin_event", "fresh", "both",
+            "static_pool", "thread_pool", "begin_event", "fresh", "both", "commit_listener", "rollback_listener",
         ),
     }  # fmt: skip
     savepoints: ClassVar[dict[str, tuple[str, ...]]] = dict.fromkeys(
@@ -208,6 +209,9 @@ class AsyncCoreHands:
             with refused_by_sqlalchemy():
                 await connection.execution_options(isolation_level="AUTOCOMMIT")
             return NOTHING
+        if kind in ("transaction_rollback", "transaction_commit") and connection.get_transaction() is not None:
+            await getattr(connection.get_transaction(), kind.removeprefix("transaction_"))()
+            return UNDONE if kind == "transaction_rollback" else OWN
         raise Impossible
 
     def cut(self, kind: str) -> None:
@@ -232,7 +236,8 @@ class AsyncCoreSite(AsyncSite):
         ("postgresql", "sqlite"), ("connection", "raw", "raw_open")
     )
     calls: ClassVar[dict[str, tuple[str, ...]]] = dict.fromkeys(
-        ("postgresql", "sqlite"), ("commit", "rollback", "close", "invalidate", "autocommit")
+        ("postgresql", "sqlite"),
+        ("commit", "rollback", "close", "invalidate", "autocommit", "transaction_rollback", "transaction_commit"),
     )
 
     def open(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool, QueuePool, SingletonThreadPool
 
 from gantrymq import Message
 from gantrymq.sql import send
-from tests.sql.blocks.play import OWN, Impossible, at_once
+from tests.sql.blocks.play import OWN, Impossible, UserError, at_once
 from tests.sql.blocks.statements import NOTHING, PROGRAM, SCHEMA, TENANT, UNDONE
 from tests.sql.blocks.ways import ATTEMPTS, Body, Site, group_of, service
 from tests.sql.blocks.ways_connections import raw_savepoint
@@ -85,6 +85,9 @@ class SessionHands:
         elif kind == "driver_commit":
             session.connection().connection.commit()
             return PROGRAM
+        elif kind == "driver_rollback":
+            session.connection().connection.rollback()
+            return UNDONE
         elif kind in ("connection_rollback", "connection_commit"):
             running = session.connection().get_transaction()
             if running is None:  # it was ended so before
@@ -123,17 +126,17 @@ class SessionSite(Site):
         "postgresql": (
             "default", "autocommit", "option_autocommit", "maker_autocommit", "driver_autocommit", "event_autocommit",
             "serializable", "repeatable", "null_pool", "static_pool", "prepare_0", "translate", "reset_commit",
-            "reset_none", "twophase", "fresh", "proxy", "autobegin_off",
+            "reset_none", "twophase", "fresh", "proxy", "autobegin_off", "commit_listener",
         ),
         "mariadb": (
             "default", "autocommit", "option_autocommit", "maker_autocommit", "driver_autocommit", "event_autocommit",
             "init_autocommit", "serializable", "null_pool", "static_pool", "translate", "reset_commit", "chain",
-            "twophase", "fresh", "proxy", "autobegin_off",
+            "twophase", "fresh", "proxy", "autobegin_off", "commit_listener",
         ),
         "sqlite": (
             "default", "autocommit", "option_autocommit", "maker_autocommit", "driver_autocommit", "event_autocommit",
             "null_pool", "static_pool", "thread_pool", "memory", "memory_fresh", "memory_shared", "begin_event",
-            "fresh", "autobegin_off",
+            "fresh", "autobegin_off", "commit_listener",
         ),
     }  # fmt: skip
     savepoints: ClassVar[dict[str, tuple[str, ...]]] = dict.fromkeys(
@@ -143,7 +146,7 @@ class SessionSite(Site):
         ("postgresql", "mariadb", "sqlite"),
         (
             "commit", "rollback", "close", "invalidate", "autocommit", "translate", "driver_autocommit",
-            "driver_commit", "connection_rollback", "connection_commit",
+            "driver_commit", "driver_rollback", "connection_rollback", "connection_commit",
         ),
     )  # fmt: skip
 
@@ -264,10 +267,24 @@ def engine_of(url: str, kind: str, setting: str, make: Any = create_engine) -> A
     sync = getattr(made, "sync_engine", made)
     if setting == "event_autocommit":
         event.listen(sync, "connect", lambda connection, record: driver_autocommit(_driver(connection)))
+    if setting in ("commit_listener"):
+        event.listen(sync, setting.removesuffix("_listener"), fails_at_times())
     if setting == "begin_event":  # what SQLAlchemy's documents recommend for savepoints of SQLite
         event.listen(sync, "connect", lambda connection, record: setattr(connection, "isolation_level", None))
         event.listen(sync, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     return made
+
+
+def fails_at_times() -> Callable[[Any], None]:
+    """A listener of the program that fails when it is called first, third and so on; not for our own statements."""
+    calls = itertools.count()
+
+    def listener(connection: Any) -> None:
+        ours = connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT"
+        if not ours and next(calls) % 2 == 0:
+            raise UserError("of a listener")
+
+    return listener
 
 
 def _driver(connection: Any) -> Any:

@@ -182,6 +182,25 @@ def test_an_end_inside_of_the_block_is_told(shop: Shop) -> None:
     shop.check()
 
 
+@pytest.mark.parametrize("shop", ["aiomysql"], indirect=True)
+def test_a_connection_of_the_program_keeps_no_lock_of_a_table(shop: Shop) -> None:
+    shop.place.execute("CREATE TABLE more (id INTEGER)")
+
+    async def work(transactions: AsyncConnectionTransactions) -> None:
+        connection = await shop.connect()
+        with pytest.raises(TransactionBroken, match="in the database"):
+            async with transactions.on(connection) as tx:
+                tx.send(Message("orders", "1"))
+                await tx.execute("LOCK TABLES more WRITE")
+        shop.place.execute("SET SESSION lock_wait_timeout = 1", "INSERT INTO more VALUES (1)")
+        async with transactions.on(connection) as tx:
+            await shop.pay(tx, 2)
+        await shop.close(connection)
+
+    shop.run(work)
+    shop.check(2)
+
+
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_connection_lost_at_the_commit_is_settled_by_asking_the_database(shop: Shop, moment: Moment) -> None:
     with CuttingProxy(shop.place.port) as proxy:

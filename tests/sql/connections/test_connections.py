@@ -151,6 +151,20 @@ def test_a_commit_by_sql_inside_the_block_is_noticed(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("database", ["mariadb"], indirect=True)
+def test_a_connection_of_the_program_keeps_no_lock_of_a_table(shop: Shop) -> None:
+    shop.place.execute("CREATE TABLE more (id INTEGER)")
+    connection = shop.place.connect()
+    with pytest.raises(TransactionBroken, match="in the database"), shop.transactions.on(connection) as tx:
+        shop.pay(tx, 1)
+        tx.execute("LOCK TABLES more WRITE")
+    shop.place.execute("SET SESSION lock_wait_timeout = 1", "INSERT INTO more VALUES (1)")
+    with shop.transactions.on(connection) as tx:
+        shop.pay(tx, 2)
+    connection.close()
+    assert (shop.paid(), shop.bodies()) == ([1, 2], [b"2"])
+
+
+@pytest.mark.parametrize("database", ["mariadb"], indirect=True)
 def test_ddl_that_commits_is_noticed(shop: Shop) -> None:
     with pytest.raises(TransactionBroken, match="DDL"), shop.transactions.begin() as tx:
         shop.pay(tx, 1)

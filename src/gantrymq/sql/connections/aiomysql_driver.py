@@ -27,6 +27,7 @@ class AiomysqlDriver:
     def __init__(self, connection: Any) -> None:
         self._connection = self.held = connection
         self._ends = Ends(connection)
+        self._ended_inside = False
 
     def dialect(self) -> Dialect:
         maria = "mariadb" in str(self._connection.get_server_info()).lower()
@@ -39,10 +40,11 @@ class AiomysqlDriver:
         await self.execute(proof.place_mark(self.dialect(), ""))
 
     async def verify(self, proved: bool) -> None:
-        self._ends.check_not_committed()
         try:
+            self._ends.check_not_committed()
             await self.execute((proof.RELEASE, ()))
         except Exception as error:
+            self._ended_inside = isinstance(error, TransactionBroken) or proof.is_missing(error)
             if proof.is_missing(error):
                 raise TransactionBroken(ENDED_INSIDE) from error
             raise
@@ -77,6 +79,8 @@ class AiomysqlDriver:
 
     async def rollback(self) -> None:
         await self._connection.rollback()
+        if self._ended_inside:  # perhaps by LOCK TABLES, whose locks a connection of the program would keep
+            await self.execute((proof.UNLOCK, ()))
 
     def watch(self, note: Note) -> None:
         query, begin, ends = self._connection.query, self._connection.begin, self._ends

@@ -158,6 +158,7 @@ class PyMySQLDriver:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._ends = Ends(connection)
+        self._ended_inside = False
 
     def dialect(self) -> Dialect:
         maria = "mariadb" in str(self._connection.get_server_info()).lower()
@@ -170,8 +171,12 @@ class PyMySQLDriver:
         self.execute(proof.place_mark(self.dialect(), ""))
 
     def verify(self) -> None:
-        self._ends.check_not_committed()
-        _release(lambda statement: self.execute((statement, ())))
+        try:
+            self._ends.check_not_committed()
+            _release(lambda statement: self.execute((statement, ())))
+        except TransactionBroken:
+            self._ended_inside = True
+            raise
 
     def verify_at_rollback(self) -> None:
         if self._ends.committed or not self._ends.rolled_back:
@@ -194,6 +199,8 @@ class PyMySQLDriver:
 
     def rollback(self) -> bool:
         self._connection.rollback()
+        if self._ended_inside:  # perhaps by LOCK TABLES, whose locks a connection of the program would keep
+            self.execute((proof.UNLOCK, ()))
         return False
 
     def check_runs(self) -> None:

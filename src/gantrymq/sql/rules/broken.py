@@ -47,6 +47,21 @@ BENEATH: Final = (
     "the transaction of this session's connection was to be committed without its session, which has messages that "
     "would not be sent. It is rolled back, and no message is delivered. Call session.commit(), or leave it to the block"
 )
+ROLLED_BACK_BENEATH: Final = (
+    "the transaction of this session's connection was rolled back without its session: by connection.rollback(), or by "
+    "transaction.rollback(). Everything of the block is rolled back, and no message is delivered. Call "
+    "session.rollback(), or let an error leave the block"
+)
+WENT_ON_BENEATH: Final = (
+    "the transaction of this session's connection was ended without its session, by a rollback or commit of the "
+    "connection, and the session went on. What it executed since then may be committed, statement by statement; look "
+    "at it before you repeat the block. No message is delivered. Call commit and rollback of the session only"
+)
+COMMITTED_BENEATH: Final = (
+    "the transaction of this session's connection was committed without its session, before its first message. What "
+    "was executed before that is in the database; the rest is rolled back, and no message is delivered. Call "
+    "session.commit(), or leave it to the block"
+)
 FAILED_INSIDE: Final = (
     "a statement of this transaction has failed, so PostgreSQL will not commit any of it. Let the error leave the "
     "block, or put the statement into a savepoint: with tx.savepoint()"

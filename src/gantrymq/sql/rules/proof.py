@@ -24,6 +24,8 @@ from gantrymq.sql.rules.outcomes import Statement
 
 MARK: Final = "gantrymq_begin"
 RELEASE: Final = f"RELEASE SAVEPOINT {MARK}"
+UNLOCK: Final = "UNLOCK TABLES"
+"""Of MySQL and MariaDB. A rollback does not do that."""
 _SAVEPOINT: Final = f"SAVEPOINT {MARK}"
 _numbers: Final = itertools.count(1)
 _MISSING: Final = ("no such savepoint", "1305")

@@ -2,8 +2,9 @@
 
 | when                          | what happens                                                                       |
 |-------------------------------|------------------------------------------------------------------------------------|
-| ``begin`` of a connection     | a Guard is made for the transaction, unless it is in autocommit or under two-phase |
-|                               | commit, whose begin is another event                                               |
+| ``begin`` of a connection     | a Guard is made for the transaction, unless it is in autocommit by an option, or   |
+|                               | under two-phase commit, whose begin is another event. Autocommit of the driver is  |
+|                               | refused                                                                            |
 | the dialect's ``do_begin``    | behind all listeners of that event: the mark is placed. So nothing of the          |
 |                               | transaction comes before it                                                        |
 | (``send``)                    | the first message enlists the transaction; the half message is on its way          |
@@ -41,15 +42,17 @@ from gantrymq.sql.rules.broken import COMMITTED_INSIDE, NEVER_COMMITTED
 from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.sqlalchemy import last_statement, still_open
 from gantrymq.sql.sqlalchemy.database import check_pool
-from gantrymq.sql.sqlalchemy.guard import (
+from gantrymq.sql.sqlalchemy.endings import watch_engine
+from gantrymq.sql.sqlalchemy.running import (
     AUTOCOMMIT,
+    AUTOCOMMIT_ATTACHED,
     AUTOCOMMIT_LATER,
     Guard,
+    forget_open,
     in_autocommit,
     known_dialect,
     place,
     running_on,
-    watch_engine,
 )
 from gantrymq.sql.sqlalchemy.sessions import takes_messages
 from gantrymq.sql.transaction.enlistment import Enlistment
@@ -94,6 +97,9 @@ class CoreGuard(Guard):
     def before(self, statement: str) -> None:
         self.statements += 1
         super().before(statement)
+
+    def given_back(self) -> None:
+        _rolled_back(self)
 
 
 def attach(given: Engine | AsyncEngine, enlist: Enlist) -> None:
@@ -158,10 +164,18 @@ def send(connection: Connection, messages: tuple[Message, ...], *, may_begin: bo
 
 
 def _begin(connection: Connection) -> None:
-    _running.pop(connection, None)
+    before = _running.pop(connection, None)
+    if forget_open(connection.connection):  # a listener of the program has failed at the end of the last one
+        connection.connection.rollback()
+        if before is not None:
+            before.given_back()
     dialect = known_dialect(connection)
-    if dialect is None or in_autocommit(connection):
+    if dialect is None:
         return
+    if in_autocommit(connection):
+        if connection._is_autocommit_isolation():
+            return  # by an option: such connections may be wanted beside those that take messages
+        raise ConfigError(AUTOCOMMIT_ATTACHED)
     _beginning[connection.connection] = CoreGuard(dialect.kind, connection)
 
 

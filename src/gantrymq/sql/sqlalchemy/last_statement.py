@@ -29,7 +29,8 @@ from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.util import await_only
 
 from gantrymq.sql.rules.outcomes import Statement
-from gantrymq.sql.sqlalchemy.guard import POSTPONED, look, take_postponed
+from gantrymq.sql.sqlalchemy.endings import look
+from gantrymq.sql.sqlalchemy.running import POSTPONED, take_postponed
 from gantrymq.sql.transaction.enlistment import Enlistment
 
 _dialects: Final[WeakSet[Dialect]] = WeakSet()

@@ -31,8 +31,8 @@ from gantrymq.sql.rows.dialect import Kind
 from gantrymq.sql.rules.broken import SENT_TOO_LATE
 from gantrymq.sql.sqlalchemy import guard
 from gantrymq.sql.sqlalchemy.database import insert
-from gantrymq.sql.sqlalchemy.guard import COMMITTING, ENLISTED, Guard
 from gantrymq.sql.sqlalchemy.last_statement import postpone
+from gantrymq.sql.sqlalchemy.running import COMMITTING, ENLISTED, MAKER, Guard
 from gantrymq.sql.transaction.enlistment import Enlistment, Insert, Stage
 from gantrymq.sql.transaction.guard import GUARD
 
@@ -43,8 +43,6 @@ ROLLED_BACK: Final = "gantrymq.rolled_back"
 """In ``session.info`` between a rollback and the end of the transaction."""
 LAST: Final = "gantrymq.last"
 """In ``session.info``: the Enlistment of the last message, also when its transaction has ended."""
-MAKER: Final = "_gantrymq_enlist"
-"""On a class of sessions: what makes an Enlistment for one of them."""
 OWN: Final = "_gantrymq_async"
 """On a class of sessions that was made here, for an async_sessionmaker."""
 Enlist = Callable[[], Enlistment]
@@ -144,7 +142,6 @@ def _insert_in(session: Session) -> Insert:
 def _before_commit(session: Session) -> None:
     if session.in_nested_transaction():
         return
-    session.info[COMMITTING] = True
     enlistment: Enlistment | None = session.info.get(ENLISTED)
     if enlistment is not None:
         enlistment.wait_for_halves()  # before the flush takes locks

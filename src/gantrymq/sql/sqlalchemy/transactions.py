@@ -14,7 +14,7 @@ from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.sqlalchemy import core, last_statement, still_open
 from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
-from gantrymq.sql.sqlalchemy.guard import ENLISTED, STRICT
+from gantrymq.sql.sqlalchemy.running import ENLISTED, STRICT
 from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.settings import TransactionsSettings
 from gantrymq.sql.transactions import Transactions

@@ -51,10 +51,15 @@ class Guard:
         self.on_rollback_to: Callable[[int], None] = lambda number: None
         """Called with the number of a savepoint that is rolled back."""
 
+    @property
+    def why_over(self) -> str:
+        """What is said of a transaction that was ``rolled_back``."""
+        return WENT_ON if self.went_on else ROLLED_BACK_INSIDE
+
     def check(self) -> None:
         """Raises when it is known already that this transaction cannot take or commit messages."""
         if self.rolled_back:
-            raise TransactionBroken(WENT_ON if self.went_on else ROLLED_BACK_INSIDE)
+            raise TransactionBroken(self.why_over)
         if self.doubtful:
             raise TransactionBroken(UNSEEN_SAVEPOINT)
 
@@ -64,7 +69,7 @@ class Guard:
             return
         self.ended = True
         if self.rolled_back:
-            raise TransactionBroken(WENT_ON if self.went_on else ROLLED_BACK_INSIDE)
+            raise TransactionBroken(self.why_over)
         if self.commit_seen:  # the connection may be lost since
             raise TransactionBroken(ENDED_INSIDE)
         cursor = connection.cursor()
@@ -101,7 +106,7 @@ class Guard:
     def before(self, statement: str) -> None:
         """A statement comes. Raises when the database has rolled everything back, and there are messages."""
         if self.rolled_back and self.needed:
-            raise TransactionBroken(WENT_ON if self.went_on else ROLLED_BACK_INSIDE)
+            raise TransactionBroken(self.why_over)
         self.went_on = self.rolled_back
         command = proof.command_of(statement)
         if command is None:
