@@ -8,6 +8,7 @@ from typing import Any, Final, Unpack
 from gantrymq import admin
 from gantrymq.admin import DEFAULT_QUEUES, READ_WRITE, QueueStats
 from gantrymq.admin.asking import Failed
+from gantrymq.admin.consumers import Progress
 from gantrymq.client.config import ClientSettings
 from gantrymq.client.connection import portal
 from gantrymq.client.connection.blocking import Blocking
@@ -80,10 +81,28 @@ class Admin(Blocking["admin.Admin"]):
         """Finds single messages."""
         return Messages(self._client, self._door().call)
 
+    @property
+    def consumers(self) -> Consumers:
+        """How far groups are."""
+        return Consumers(self._client, self._door().call)
+
     def _door(self) -> portal.Portal:
         if self._portal is None and not self._closed:
             self.start()
         return super()._door()
+
+
+class Consumers:
+    """How far groups are; see ``gantrymq.admin.consumers.Consumers``, which has more."""
+
+    def __init__(self, client: admin.Admin, call: Callable[..., Any]) -> None:
+        self._client = client
+        self._call = call
+
+    def progress(self, group: str, topic: str | None = None) -> Progress:
+        """How far a group is. Raises RequestRejected when every broker refuses."""
+        found: Progress = self._call(self._client.consumers.progress, group, topic)
+        return found
 
 
 class Messages:

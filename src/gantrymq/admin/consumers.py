@@ -80,6 +80,11 @@ class GroupProgress(msgspec.Struct, frozen=True, kw_only=True):
     def lag(self) -> int:
         return sum(queue.lag for queue in self.queues)
 
+    def reached(self, time_ms: int) -> bool:
+        """Whether the group is done with everything that was stored before a time, which must be over when the
+        progress is asked for. A group that has read nothing yet is not."""
+        return bool(self.queues) and all(queue.lag == 0 or queue.last_ms >= time_ms for queue in self.queues)
+
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Where a group shall go on: exactly one of these is set."""
