@@ -7,13 +7,13 @@
 set -euo pipefail
 job=$1 from=$2 to=$3
 
-environment=/mnt/gantry
+environment=$HOME/gantry
 if [ ! -x "$environment/bin/gantry" ]; then
     python3.11 -m venv "$environment"
     "$environment/bin/pip" install --quiet 'gantrymq[spark,pipelines,delta]'
 fi
-aws s3 cp "$job" /mnt/orders.toml
+aws s3 cp "$job" "$HOME/orders.toml"
 
 # They would lead to the Spark and the Java of EMR.
 unset SPARK_HOME SPARK_CONF_DIR JAVA_HOME PYSPARK_PYTHON PYTHONPATH
-exec "$environment/bin/gantry" pipeline backfill /mnt/orders.toml --from "$from" --to "$to" --set "run.master=local[*]"
+exec "$environment/bin/gantry" pipeline backfill "$HOME/orders.toml" --from "$from" --to "$to" --set "run.master=local[*]"

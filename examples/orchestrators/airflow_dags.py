@@ -1,7 +1,8 @@
 """Two DAGs for Airflow 3: tables by the hour, and a report that waits until a stream has read its hour.
 
 Copy this file into the folder of DAGs. Airflow's environment needs `pip install gantrymq`, which brings no Spark. The
-backfill runs in an environment of its own, made by `pip install 'gantrymq[spark,pipelines]'`; GANTRY names its command.
+backfill runs in an environment of its own, made by `pip install 'gantrymq[spark,pipelines]'`. The
+variables GANTRY and ORDERS_JOB have the full paths of its command and of the job file.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from airflow.providers.standard.sensors.time_delta import TimeDeltaSensor
 from airflow.sdk import dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-GANTRY = os.environ.get("GANTRY", "/opt/gantry/bin/gantry")
-JOB = os.environ.get("ORDERS_JOB", "/opt/jobs/orders.toml")
+GANTRY = os.environ.get("GANTRY", "gantry")
+JOB = os.environ.get("ORDERS_JOB", "orders.toml")
 NAME_SERVERS = os.environ.get("NAMESRV_ADDR", "127.0.0.1:9876")
 GROUP, TOPIC = "orders-tables", "orders-paid"
 

@@ -3,7 +3,8 @@
     dagster dev -f dagster_definitions.py
 
 Dagster's environment needs `pip install gantrymq`, which brings no Spark. The backfill runs in an environment of its
-own, made by `pip install 'gantrymq[spark,pipelines]'`; GANTRY names its command.
+own, made by `pip install 'gantrymq[spark,pipelines]'`. The
+variables GANTRY and ORDERS_JOB have the full paths of its command and of the job file.
 """
 
 import os
@@ -11,8 +12,8 @@ import subprocess
 
 import dagster as dg
 
-GANTRY = os.environ.get("GANTRY", "/opt/gantry/bin/gantry")
-JOB = os.environ.get("ORDERS_JOB", "/opt/jobs/orders.toml")
+GANTRY = os.environ.get("GANTRY", "gantry")
+JOB = os.environ.get("ORDERS_JOB", "orders.toml")
 NAME_SERVERS = os.environ.get("NAMESRV_ADDR", "127.0.0.1:9876")
 GROUP, TOPIC = "orders-tables", "orders-paid"
 

@@ -6,18 +6,18 @@ import asyncio
 from pathlib import Path
 
 from gantrymq.admin.blocking import Admin
-from gantrymq.admin.consumers import Progress, QueueLag
+from gantrymq.admin.consumers import GroupProgress, QueueLag
 from gantrymq.message.queues import MessageQueue
 from tests.support.brokers import cluster
 
 
-def progress(*queues: tuple[int, int, int]) -> Progress:
+def progress(*queues: tuple[int, int, int]) -> GroupProgress:
     """Of queues, each by its end, where the group is, and when the last message that is done was stored."""
     lags = [
         QueueLag(queue=MessageQueue("T", "b", at), broker_offset=end, consumer_offset=done, last_ms=last)
         for at, (end, done, last) in enumerate(queues)
     ]
-    return Progress(group="G", queues=lags, tps=0.0)
+    return GroupProgress(group="G", queues=lags, tps=0.0)
 
 
 def test_what_was_stored_before_a_time_is_done() -> None:
@@ -34,7 +34,7 @@ def test_a_program_asks_without_an_event_loop(tmp_path: Path) -> None:
             assert running.name_server is not None
             address = running.name_server.address
 
-            def ask() -> Progress:
+            def ask() -> GroupProgress:
                 with Admin(address) as admin:
                     return admin.consumers.progress("CG", "Orders")
 

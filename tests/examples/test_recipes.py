@@ -72,14 +72,14 @@ def test_the_step_of_emr_downloads_its_job_and_runs_it_with_a_spark_of_its_own(t
     gantry.chmod(0o755)
     (tmp_path / "aws").write_text('#!/bin/sh\ncp "$3" "$4"\n')
     (tmp_path / "aws").chmod(0o755)
-    step = tmp_path / "step.sh"
-    step.write_text(STEP.read_text().replace("/mnt/", f"{tmp_path}/"))
     job = shutil.copy(EXAMPLES / "orchestrators" / "orders.toml", tmp_path / "given.toml")
     now = datetime.now(UTC)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "SPARK_HOME": "/usr/lib/spark"}
-    environment["PYTHONPATH"] = ""
+    environment = {
+        **os.environ, "HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}", "SPARK_HOME": "/usr/lib/spark",
+        "PYTHONPATH": "",
+    }  # fmt: skip
     done = subprocess.run(
-        ["bash", str(step), str(job), "2026-01-31T08:00:00Z", now.isoformat()],
+        ["bash", str(STEP), str(job), "2026-01-31T08:00:00Z", now.isoformat()],
         env=environment, capture_output=True, text=True, cwd=EXAMPLES.parent / "src", check=False,
     )  # fmt: skip
     assert "the end of the time range (--to) must be a minute ago" in done.stderr.replace("\n", " "), done

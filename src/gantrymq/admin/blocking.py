@@ -8,7 +8,7 @@ from typing import Any, Final, Unpack
 from gantrymq import admin
 from gantrymq.admin import DEFAULT_QUEUES, READ_WRITE, QueueStats
 from gantrymq.admin.asking import Failed
-from gantrymq.admin.consumers import Progress
+from gantrymq.admin.consumers import GroupProgress
 from gantrymq.client.config import ClientSettings
 from gantrymq.client.connection import portal
 from gantrymq.client.connection.blocking import Blocking
@@ -99,9 +99,9 @@ class Consumers:
         self._client = client
         self._call = call
 
-    def progress(self, group: str, topic: str | None = None) -> Progress:
+    def progress(self, group: str, topic: str | None = None) -> GroupProgress:
         """How far a group is. Raises RequestRejected when every broker refuses."""
-        found: Progress = self._call(self._client.consumers.progress, group, topic)
+        found: GroupProgress = self._call(self._client.consumers.progress, group, topic)
         return found
 
 
