@@ -31,6 +31,17 @@ def distinct(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     return rows.select(list(key)).group_by(list(key)).aggregate([])
 
 
+def _of_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values that a type can have: a file may be older than the wider type of its table."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_integer(kind) and pa.types.is_integer(values.type) and kind.bit_width < values.type.bit_width:
+        half = 1 << (kind.bit_width - 1)
+        values = values.filter(pc.and_(pc.greater_equal(values, -half), pc.less(values, half)))
+    return values.cast(kind)
+
+
 def filter_of(keys: pa.Table, types: pa.Schema) -> Any:
     """A filter for the rows of a table that may have one of these keys. The ends of each column come first, so files
     whose statistics exclude them are not read. ``types``: of the table. None: no column can be compared."""
@@ -42,7 +53,7 @@ def filter_of(keys: pa.Table, types: pa.Schema) -> Any:
         kind = types.field(name).type
         if pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
             continue
-        values = keys[name].cast(kind).combine_chunks()
+        values = _of_type(keys[name].combine_chunks(), kind)
         ends = pc.min_max(values)
         field = pc.field(name)
         part = (field >= ends["min"]) & (field <= ends["max"]) & field.isin(values)

@@ -18,6 +18,7 @@ from gantrymq.spark.pipelines.spark_errors import Failed, first_lines, is_about_
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 VIEW = "events"
 REFUSED = "_refused_place"
@@ -73,12 +74,16 @@ def columns_of(spark: SparkSession, job: Job, events: DataFrame) -> dict[str, Co
             for one in needed
             if one not in columns
         ]
-        ddl = ", ".join(f"{_quoted(field.name)} {field.dataType.simpleString()}" for field in frame.schema.fields)
         # The time zone is that of DataFrame.toArrow.
-        found[name] = Columns(tuple(columns), ddl, to_arrow_schema(frame.schema, timezone="UTC"))
+        found[name] = Columns(tuple(columns), ddl_of(frame.schema), to_arrow_schema(frame.schema, timezone="UTC"))
     if problems:
         raise JobInvalid(f"job {job.name}", problems)
     return found
+
+
+def ddl_of(schema: StructType) -> str:
+    """Columns in Spark's language."""
+    return ", ".join(f"{_quoted(field.name)} {field.dataType.simpleString()}" for field in schema.fields)
 
 
 def _not_as_they_are(frame: DataFrame, events: DataFrame, names: Sequence[str]) -> Iterator[str]:

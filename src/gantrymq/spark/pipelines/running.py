@@ -116,7 +116,7 @@ def check(job: Job) -> tuple[dict[str, Columns], list[str]]:
         refuse_unreadable(job, new=True, away_ms=CHECK_MS)
         check_libraries(spark, job)
         columns = columns_of(spark, job, _events_without_source(spark, job))
-    changes = [change_of(name, target, columns[name]) for name, target in job.targets.items()]
+        changes = [change_of(name, target, columns[name]) for name, target in job.targets.items()]
     return columns, [line for line in changes if line]
 
 

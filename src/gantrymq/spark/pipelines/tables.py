@@ -88,7 +88,7 @@ class Table:
         description = description_of(self.path, self.disk)
         if description is None:
             self.disk.make_dirs(self.path)
-            self._describe()
+            self.describe()
         elif description.schema != self.schema:
             raise StoreFormatUnknown(
                 f"the table {self.path} has the columns {description.schema!r}, and not {self.schema!r}; "
@@ -168,7 +168,8 @@ class Table:
         paths = spark.createDataFrame([(file,) for file in files], "path string").repartition(len(files))
         return paths.mapInArrow(_Reading(spark.createDataFrame([], self.schema).schema.json()), self.schema)
 
-    def _describe(self) -> None:
+    def describe(self) -> None:
+        """Write the description, also over an earlier one. Only its writer may do this."""
         text = msgspec.json.encode(Description(version=VERSION, schema=self.schema, partition_by=self.partition_by))
         write_durably(self.disk, f"{self.path}/_table.json", text)
 
@@ -223,7 +224,7 @@ class Table:
         for query, batch in newest.items():
             text = msgspec.json.encode(Mark(batch=batch, files=[]))
             write_durably(self.disk, f"{self.path}/{MARKS}/{query}.json", text)
-        self._describe()
+        self.describe()
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +249,14 @@ class _Reading:
                 for batch in pq.ParquetFile(file).iter_batches():
                     rows = pa.Table.from_batches([batch])
                     for field in wanted:
-                        if field.name not in rows.column_names:
-                            value = pa.array([values_in(path).get(field.name)] * rows.num_rows, pa.string())
-                            rows = rows.append_column(field.name, value.cast(field.type))
+                        if field.name in rows.column_names:
+                            continue
+                        value = values_in(path).get(field.name)
+                        if value is None:  # also a column that the table did not have yet
+                            rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
+                        else:
+                            texts = pa.array([value] * rows.num_rows, pa.string())
+                            rows = rows.append_column(field.name, texts.cast(field.type))
                     yield from rows.select(wanted.names).cast(wanted).to_batches()
 
 

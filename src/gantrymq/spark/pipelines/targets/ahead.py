@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.growth import TableDiffers
-from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, PostgresqlTarget, TableTarget
+from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, ParquetTarget, PostgresqlTarget, TableTarget
+from gantrymq.spark.pipelines.object_stores import disk_of
 from gantrymq.spark.pipelines.projections import Columns
+from gantrymq.spark.pipelines.tables import description_of
 from gantrymq.spark.pipelines.targets.postgresql_connection import Databases
 
 
@@ -25,7 +28,12 @@ def change_of(name: str, target: TableTarget, columns: Columns) -> str:
 
 def _lacking(name: str, target: TableTarget, columns: Columns) -> str:
     growing: object = ""
-    if isinstance(target, DeltaTarget):
+    if isinstance(target, ParquetTarget):
+        from gantrymq.spark.pipelines.targets import parquet_growth
+
+        there = description_of(target.path, disk_of(target.path, OsDisk()))
+        growing = there and parquet_growth.lacking(target.path, there.schema, columns.ddl)
+    elif isinstance(target, DeltaTarget):
         from gantrymq.spark.pipelines.targets.delta import DeltaWriter
 
         delta = DeltaWriter(target)

@@ -14,7 +14,8 @@ from gantrymq.spark.pipelines.known_rows import distinct, filter_of
 from gantrymq.spark.pipelines.object_stores import arrow_files, disk_of
 from gantrymq.spark.pipelines.parquet_file import File, FileWriter, groups
 from gantrymq.spark.pipelines.pieces import NO_VALUE, Piece, directory_text, values_in
-from gantrymq.spark.pipelines.tables import Table
+from gantrymq.spark.pipelines.tables import Table, description_of
+from gantrymq.spark.pipelines.targets.parquet_growth import grown
 from gantrymq.spark.pipelines.targets.staging import Staged, refusal_in
 
 if TYPE_CHECKING:
@@ -30,8 +31,14 @@ class ParquetWriter:
     """Writes to ``path``, or to ``path/day=2026-01-01/topic=orders`` and so on."""
 
     def __init__(self, target: ParquetTarget, schema: str, disk: Disk) -> None:
-        self._table = Table(target.path, schema, disk_of(target.path, disk), target.partition_by)
-        self._lock = self._table.lock()
+        disk = disk_of(target.path, disk)
+        there = description_of(target.path, disk)
+        before = schema if there is None else there.schema
+        now = grown(target.path, before, schema)
+        self._lock = Table(target.path, before, disk, target.partition_by).lock()
+        self._table = Table(target.path, now, disk, target.partition_by)
+        if now != before:
+            self._table.describe()
 
     def has(self, query: str, batch: int) -> bool:
         return self._table.has(query, batch)
@@ -96,7 +103,10 @@ def _keys_in(path: str, directories: Mapping[str, str | None], keys: pa.Table) -
 
     files, inner = arrow_files(path)
     inside = [name for name in keys.column_names if name not in directories]
-    only = filter_of(keys.select(inside), pq.read_schema(inner, filesystem=files)) if inside else None
+    there = pq.read_schema(inner, filesystem=files)
+    if not set(inside) <= set(there.names):  # it is from a time before the table grew, and reads null
+        return keys.slice(0, 0)
+    only = filter_of(keys.select(inside), there) if inside else None
     rows = pq.read_table(inner, columns=inside, partitioning=None, filters=only, filesystem=files)
     for name in keys.column_names:
         if name in directories:

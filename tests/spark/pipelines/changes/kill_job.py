@@ -1,0 +1,161 @@
+"""A job with changes whose driver is killed again and again on real Spark, by command.
+
+    python -m tests.spark.pipelines.changes.kill_job [--events 20000] [--kills 5] [--seed N] [--master 'local[2]']
+
+A topic gets histories by chance. `gantry pipeline run` brings them to Delta, Iceberg and PostgreSQL, and to Delta in an
+object store. It is killed with SIGKILL, with its JVM and its workers, at a random moment after a batch, and started
+again. At the end each table must be as the last events say. Then the checkpoint is deleted and the job run once more,
+which must change nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gantrymq import Message, Producer
+from tests.kill.server import Server
+from tests.spark.pipelines.changes.histories import Event, Row, differences, histories, rows_of
+from tests.spark.pipelines.changes.run import COLUMNS, TOPIC, WIDE, make_tables
+from tests.spark.pipelines.kill_job import BATCHES, QUEUES, Runs
+from tests.spark.pipelines.s3_server import BUCKET, s3_server
+from tests.spark.source.points import make_topic
+from tests.sql.database_servers import PostgreSQL
+from tests.sql.databases import Place
+
+JOB = """\
+name = "changes"
+checkpoint = "checkpoint"
+[source]
+nameServers = "{name_servers}"
+subscribe = "{topic}"
+[body]
+schema = "{schema}"
+[changes]
+key = ["region", "id"]
+order_by = ["version", "step"]
+operation = "op"
+upsert = ["c", "u"]
+delete = ["d"]
+[targets.delta]
+type = "delta"
+path = "delta"
+sql = "{sql}"
+[targets.object_store]
+type = "delta"
+path = "s3://{bucket}/changes"
+sql = "{sql}"
+[targets.iceberg]
+type = "iceberg"
+table = "shop.changes"
+catalog = {{ type = "sql", uri = "sqlite:///{root}/catalog.db", warehouse = "file://{root}/lake" }}
+sql = "{sql}"
+[targets.postgresql]
+type = "postgresql"
+dsn = "{dsn}"
+table = "every_row"
+key = ["region", "id"]
+grow = true
+sql = "{sql}"
+[dead_letters]
+type = "parquet"
+path = "rejected"
+[run]
+max_rows = {max_rows}
+interval = "50ms"
+master = "{master}"
+"""
+
+
+def send(name_servers: str, events: Sequence[Event]) -> None:
+    """All events of a key into one queue."""
+    with Producer("fill", name_servers=name_servers) as producer:
+        for at, queue in enumerate(sorted(producer.queues(TOPIC))):
+            bodies = [json.dumps(event.body) for event in events if event.key[1] % QUEUES == at]
+            producer.send_batches([Message(TOPIC, body) for body in bodies], queue)
+
+
+def found_in(root: Path, place: Place, storage: Mapping[str, str]) -> dict[str, list[Row]]:
+    """All rows of each table."""
+    from deltalake import DeltaTable
+    from pyiceberg.catalog import load_catalog
+
+    catalog = load_catalog("gantry", type="sql", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/lake")
+    tables = {
+        "delta": DeltaTable(f"{root}/delta").to_pyarrow_table(),
+        "object_store": DeltaTable(f"s3://{BUCKET}/changes", storage_options=dict(storage)).to_pyarrow_table(),
+        "iceberg": catalog.load_table("shop.changes").scan().to_arrow(),
+    }
+    found: dict[str, list[Row]] = {
+        name: list(zip(*(table[column].to_pylist() for column in COLUMNS), strict=True))
+        for name, table in tables.items()
+    }
+    rows = place.execute(f"SELECT {', '.join(COLUMNS)} FROM every_row")
+    return {**found, "postgresql": [tuple(row) for row in rows]}
+
+
+def wrong(tables: Mapping[str, list[Row]], events: Sequence[Event]) -> int:
+    """The number of differences, which are counted for each table."""
+    bad = 0
+    for name, rows in tables.items():
+        lines = differences(rows_of(events), rows)
+        bad += len(lines)
+        print(f"  {name:13} {len(rows):9} rows, {len(lines)} differences", *lines[:5], sep="\n    ", flush=True)
+    return bad
+
+
+def run(
+    root: Path, name_servers: str, place: Place, storage: Mapping[str, str], rng: random.Random, chosen: Any
+) -> int:
+    make_tables(place)
+    make_topic(name_servers, TOPIC, QUEUES)
+    events = histories(rng, chosen.events)
+    send(name_servers, events)
+    (root / "job.toml").write_text(
+        JOB.format(
+            name_servers=name_servers, topic=TOPIC, bucket=BUCKET, root=root, dsn=place.dsn, master=chosen.master,
+            schema=WIDE, sql=f"SELECT {', '.join(COLUMNS)} FROM events", max_rows=max(chosen.events // BATCHES, 1),
+        )
+    )  # fmt: skip
+    runs, file = Runs(root, storage), str(root / "job.toml")
+    killed = sum(runs.kill_after_a_batch(rng.uniform(0, 2)) for _ in range(chosen.kills))
+    runs.finish("run", file, "--until-end")
+    print(f"{len(events)} events, killed {killed} times, then run to the end:", flush=True)
+    bad = wrong(found_in(root, place, storage), events)
+    shutil.rmtree(root / "checkpoint")
+    runs.finish("run", file, "--until-end")
+    print("without its checkpoint, from the start:", flush=True)
+    return bad + wrong(found_in(root, place, storage), events)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=20_000)
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--master", default="local[2]")
+    chosen = parser.parse_args()
+    print(f"seed {chosen.seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="kill-changes-", ignore_cleanup_errors=True) as directory:
+        root = Path(directory)
+        server, database = Server(root / "server", "ASYNC_FLUSH"), PostgreSQL(root / "db")
+        try:
+            server.start()
+            database.start()
+            with s3_server(root / "s3.log") as storage:
+                place = Place.at(database, "shop")
+                return 1 if run(root, server.name_servers, place, storage, random.Random(chosen.seed), chosen) else 0
+        finally:
+            server.kill()
+            database.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
