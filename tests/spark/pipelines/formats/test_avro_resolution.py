@@ -148,3 +148,18 @@ def test_a_list_that_could_be_endless_in_a_few_bytes(items: Any) -> None:
     writer = record(x("int"), {"name": "skipped", "type": ["null", {"type": "array", "items": items}]})
     with pytest.raises(ConfigError, match="a list of values without bytes"):
         form_of(writer, record(x("int")))
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        ("int", 1 << 31),
+        (MILLIS, 1 << 60),
+        ({"type": "int", "logicalType": "date"}, 1 << 30),
+        (["null", "int"], 1 << 40),
+    ],
+)
+def test_defaults_that_no_column_can_have(kind: Any, default: Any) -> None:
+    """They are found before the first body: all of them would be dead letters."""
+    with pytest.raises(ConfigError, match="the default of x "):
+        form_of(record({"name": "b", "type": "int"}), record(x(kind, default=default)))

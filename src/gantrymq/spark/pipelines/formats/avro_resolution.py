@@ -14,12 +14,14 @@ import msgspec
 
 from gantrymq.spark.pipelines.formats.avro_types import Member, Type, Unfit, kind_of, not_null, single_of
 from gantrymq.spark.pipelines.formats.kinds import Kind
+from gantrymq.spark.pipelines.formats.port import BodyRefused
 
 PROMOTIONS: Final = {
     "int": ("long", "float", "double"), "long": ("float", "double"), "float": ("double",),
     "string": ("bytes",), "bytes": ("string",),
 }  # fmt: skip
 """To which types a value may change, as the specification of Avro says."""
+_BITS: Final = {"int": 31, "long": 63}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,8 @@ def default_of(one: Type, default: Any, path: str = "") -> Any:
         "float": (int, float), "double": (int, float), "array": list, "map": dict, "record": dict,
     }  # fmt: skip
     whole = isinstance(default, forms.get(one.name, ())) and isinstance(default, bool) == (one.name == "boolean")
+    if one.name in _BITS and whole:
+        whole = -(1 << _BITS[one.name]) <= default < 1 << _BITS[one.name]
     if not whole or (one.name == "enum" and default not in one.symbols):
         raise Unfit(f"the default of {path} is not a value of its type {one.shown}: {default!r}")
     match one.name:
@@ -236,6 +240,8 @@ def default_of(one: Type, default: Any, path: str = "") -> Any:
                 inner.name: default_of(inner.type, default.get(inner.name, inner.default), f"{path}.{inner.name}")
                 for inner in one.fields
             }
-        case "bytes" | "fixed":
-            default = default.encode("latin1")
-    return default if one.logical is None else one.logical.convert(default)
+    try:
+        value = default.encode("latin1") if one.name in ("bytes", "fixed") else default
+        return value if one.logical is None else one.logical.convert(value)
+    except (BodyRefused, UnicodeEncodeError) as error:
+        raise Unfit(f"the default of {path} has no meaning: {error}") from error
