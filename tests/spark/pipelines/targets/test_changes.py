@@ -131,6 +131,26 @@ def test_a_delete_is_remembered_for_one_horizon(kind: Any, tmp_path: Path, reque
     writer.close()
 
 
+@pytest.mark.parametrize("kind", [delta, iceberg])
+def test_another_job_changes_the_table_in_between(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the table was looked at, and before the commit: also rows that were not there."""
+    target, clock = kind(tmp_path, None), Clock()
+    one, other = opened(target, clock), opened(target, clock)
+    applied(one, "q", 0, batch(("a", 1, 1, "one"), ("b", 1, 1, "one")))
+    added: Any = one._added  # type: ignore[attr-defined]
+    look, looks = added.table, iter(range(9))
+
+    def look_and_wait() -> Any:
+        found = look()
+        if next(looks) == 1:  # the first one asks for the mark of the batch
+            applied(other, "p", 0, batch(("a", 1, 7, "seven"), ("n", 1, 7, "seven"), ("b", 1, 3, None)))
+        return found
+
+    monkeypatch.setattr(added, "table", look_and_wait)
+    applied(one, "q", 1, batch(("a", 1, 6, "six"), ("n", 1, 6, "six"), ("m", 1, 6, "six"), ("b", 1, 2, None)))
+    assert rows_of(target) == [("a", 1, 7, "seven"), ("m", 1, 6, "six"), ("n", 1, 7, "seven")]
+
+
 def test_rows_that_postgresql_refuses_are_named(tmp_path: Path, postgresql: Place) -> None:
     """Also deletes, which have no values but their key and order."""
     target = in_postgresql(tmp_path, type("", (), {"getfixturevalue": lambda _: postgresql}))

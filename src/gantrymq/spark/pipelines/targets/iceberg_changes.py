@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROW: Final = "gantry_row"
+_RETRIES: Final = "commit.retry.num-retries"
 
 
 class IcebergChanges:
@@ -57,7 +58,7 @@ class IcebergChanges:
         return 0 if rows is None else self._apply(query, batch, rows)
 
     def _apply(self, query: str, batch: int, rows: pa.Table) -> int:
-        from pyiceberg.exceptions import CommitFailedException
+        from pyiceberg.exceptions import CommitFailedException, ValidationException
 
         if not len(rows) or self.has(query, batch):
             return 0
@@ -69,7 +70,7 @@ class IcebergChanges:
             try:
                 changed = self._replace(query, batch, upserts, gone)
                 break
-            except CommitFailedException:
+            except (CommitFailedException, ValidationException):
                 if self.has(query, batch):
                     return 0
         else:
@@ -94,6 +95,9 @@ class IcebergChanges:
         import pyarrow as pa
 
         table, changes = self._added.table(), self._applying.changes
+        # The library would make the commit again without looking at the rows of others. Here only: nothing of this is
+        # stored.
+        table.metadata.properties[_RETRIES] = "0"
         key = list(changes.key)
         keys = pa.concat_tables([upserts.select(key), gone.select(key)])
         there = table.scan(row_filter=_one_of(keys)).to_arrow()
