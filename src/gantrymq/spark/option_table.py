@@ -248,7 +248,7 @@ SIGNED: Final = "RocketMQ signs each request with a key: `accessKey`, `secretKey
 WITHOUT_COUNTERPART: Final[dict[str, str]] = {
     "groupIdPrefix": _PROGRESS,
     "kafka.auto.offset.reset": "`startingOffsets` says where a query starts; Kafka's source refuses it, too",
-    "kafka.key.deserializer, kafka.value.deserializer": "the body is binary; decode it in a select",
+    "kafka.key.deserializer, kafka.value.deserializer": "the body is binary; decode it in a select (`from_registry`)",
     "kafka.enable.auto.commit": "the source stores no position of its own, except with `group`",
     "kafka.interceptor.classes": "there are no interceptors",
     "kafka.security.protocol, kafka.ssl.*": ENCRYPTED,

@@ -77,7 +77,7 @@ WITHOUT_COUNTERPART: Final[dict[str, str]] = {
     "kafka.acks": "the broker decides when a message is stored (`flushDiskType`, `inSyncReplicas`)",
     "kafka.linger.ms, kafka.buffer.memory": "a task sends full requests, and the rest at its end",
     "kafka.compression.type": "bodies are sent as they are; compress them in a select",
-    "kafka.key.serializer, kafka.value.serializer": "the body is binary or text; make it in a select",
+    "kafka.key.serializer, kafka.value.serializer": "the body is binary or text; make it in a select (`to_registry`)",
     "kafka.partitioner.class": "rows of one `ordering_key` go to one queue, and other requests take turns",
     "kafka.request.timeout.ms": "a request may take 15 s, and is repeated for `writeTimeout`",
     "kafka.transactional.id": "transactions need no id: `deliveryGuarantee` switches them on",
