@@ -1,24 +1,62 @@
-"""How long a single message takes from its send until the function of a stream has its row."""
+"""How long a single message takes from its send until the function of a stream has its row, and what Spark does then.
+
+    python -m benchmarks.spark_latency
+
+The same function also gets single rows of Spark's own source ``rate``, which is Java and reads nothing: its batches
+show what Spark needs in any case. The steps are those that Spark names in the progress of a query, medians in ms.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import statistics
+import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
+from benchmarks import processes
 from gantrymq import Message, Producer
 
 MESSAGES = 150
 WARM_UP = 20
 """Messages before those that count."""
 PAUSE_S = (0.05, 0.25)
+RATE_S = 20
+"""How long single rows of Spark's own source are counted, some in a second."""
 TOPIC = "SparkLatency"
 WAIT_S = 60.0
 
 
+def steps_of(query: Any) -> dict[str, float]:
+    """Of the batches that had rows: the median of each step, ms."""
+    batches = [progress.durationMs for progress in query.recentProgress if progress.numInputRows]
+    names = sorted({name for steps in batches for name in steps})
+    return {name: statistics.median([steps.get(name, 0) for steps in batches]) for name in names}
+
+
+def rows_of_spark(spark: Any, checkpoint: str) -> dict[str, float]:
+    """The steps of batches with single rows of Spark's own source."""
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 5).load()
+    stream = rows.writeStream.foreachBatch(lambda frame, _batch: frame.collect())
+    query = stream.option("checkpointLocation", checkpoint).start()
+    try:
+        time.sleep(RATE_S)
+        return steps_of(query)
+    finally:
+        query.stop()
+
+
 def single_messages(spark: Any, name_servers: str, checkpoint: str) -> dict[str, float]:
     """Median and 95th percentile in ms. Every message comes alone, at a time that the stream cannot know."""
+    return timed(spark, name_servers, checkpoint)[0]
+
+
+def timed(spark: Any, name_servers: str, checkpoint: str) -> tuple[dict[str, float], dict[str, float]]:
+    """``single_messages``, and the steps of its batches."""
     taken: list[float] = []
     all_there = threading.Event()
 
@@ -42,9 +80,35 @@ def single_messages(spark: Any, name_servers: str, checkpoint: str) -> dict[str,
                 time.sleep(chance.uniform(*PAUSE_S))
                 producer.send(Message(TOPIC, repr(time.time()).encode()))
             all_there.wait(WAIT_S)
+            steps = steps_of(query)
         finally:
             query.stop()
     times = sorted(seconds * 1000 for seconds in taken[WARM_UP:])
     if len(times) < MESSAGES:
         raise SystemExit(f"only {len(times)} of {MESSAGES} messages came")
-    return {"p50_ms": round(times[len(times) // 2], 1), "p95_ms": round(times[int(len(times) * 0.95)], 1)}
+    found = {"p50_ms": round(times[len(times) // 2], 1), "p95_ms": round(times[int(len(times) * 0.95)], 1)}
+    return found, steps
+
+
+def main() -> None:
+    from gantrymq.spark import spark_session
+
+    with (
+        tempfile.TemporaryDirectory(prefix="gantry-bench-") as scratch,
+        processes.server(Path(scratch) / "store", "async", Path(scratch) / "server.log") as running,
+    ):
+        spark = spark_session("spark_latency benchmark", master="local[2]")
+        try:
+            rows_of_spark(spark, f"{scratch}/warm")
+            before = rows_of_spark(spark, f"{scratch}/before")
+            found, ours = timed(spark, running.name_server, f"{scratch}/ours")
+            behind = rows_of_spark(spark, f"{scratch}/behind")
+        finally:
+            spark.stop()
+    rate = {name: (before.get(name, 0) + behind[name]) / 2 for name in behind}
+    load = round(os.getloadavg()[0], 1)
+    print(json.dumps({**found, "steps_ms": ours, "steps_of_rate_ms": rate, "load": load}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

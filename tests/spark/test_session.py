@@ -62,8 +62,9 @@ def test_spark_finds_this_java_this_python_and_this_package(monkeypatch: pytest.
     prepare_environment(JAVA)
     assert os.environ["JAVA_HOME"] == "shim"
     assert os.environ["PYSPARK_PYTHON"] == os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
-    root, kept = os.environ["PYTHONPATH"].split(os.pathsep)
+    startup, root, kept = os.environ["PYTHONPATH"].split(os.pathsep)
     assert (Path(root) / "gantrymq" / "__init__.py").exists() and kept == "kept"
+    assert (Path(startup) / "sitecustomize.py").exists()
 
 
 def test_the_workers_of_a_cluster_have_the_python_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

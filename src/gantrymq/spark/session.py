@@ -130,7 +130,7 @@ def prepare_environment(java: Java, python: str = sys.executable, *, one_machine
     if one_machine:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Workers must find this package even if it is not installed, but only on the sys.path of this process.
-    root = str(Path(gantrymq.__file__).resolve().parent.parent)
+    package = Path(gantrymq.__file__).resolve().parent
+    ours = [str(package / "spark" / "startup"), str(package.parent)]
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    if root not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
+    os.environ["PYTHONPATH"] = os.pathsep.join([*[path for path in ours if path not in paths], *paths])
