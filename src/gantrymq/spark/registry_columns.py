@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from gantrymq.errors import ConfigError
+from gantrymq.spark.one_sentence import one_sentence
 from gantrymq.spark.pipelines.formats.avro import AvroFormat
 from gantrymq.spark.pipelines.formats.decoding import EVENT, Decoder, decoder_of, event_columns
 from gantrymq.spark.pipelines.formats.registered import KINDS
@@ -71,7 +72,8 @@ class _Decoding:
     decoder: Decoder
 
     def decoded(self, bodies: pa.Array) -> pa.Array:
-        event, reason = event_columns(self.decoder.format, bodies)
+        with one_sentence():
+            event, reason = event_columns(self.decoder.format, bodies)
         return pa.StructArray.from_arrays([event, reason], names=[EVENT, "reason"])
 
 
@@ -99,7 +101,8 @@ def to_registry(
         encoding = _Encoding(before, avro_text(newest), subject)
 
         def encode(rows: pa.Array) -> pa.Array:
-            return encoding.encoded(rows)
+            with one_sentence():
+                return encoding.encoded(rows)
 
         return f.arrow_udf(encode, "binary")(column)
     if format == "protobuf":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +55,19 @@ def test_what_does_not_fit_the_schema(spark: Any) -> None:
             frame = spark.sql(f"SELECT named_struct({values}) AS o").select(to_registry("o", server.url, "orders"))
             with pytest.raises(PySparkException, match=reason):
                 frame.collect()
+
+
+def test_a_query_says_in_one_sentence_what_is_wrong_with_its_registry(spark: Any, tmp_path: Path) -> None:
+    from pyspark.errors import PySparkException
+
+    (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
+    with RegistryServer() as server:
+        frame = spark.sql("SELECT X'000000000700' AS body").select(
+            from_registry("body", f"{server.url}/other", schema_file=f"{tmp_path}/order.avsc")
+        )
+        with pytest.raises(PySparkException, match=r"Is body\.registry the address of its API\?") as caught:
+            frame.collect()
+        assert "Traceback" not in str(caught.value)
 
 
 def test_headers_before_json_and_protobuf(spark: Any) -> None:

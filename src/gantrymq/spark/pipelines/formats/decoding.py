@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk, read_whole
+from gantrymq.spark.one_sentence import one_sentence
 from gantrymq.spark.pipelines.formats.kinds import Kind, ddl_type
 from gantrymq.spark.pipelines.formats.port import Format
 from gantrymq.spark.pipelines.formats.registered import KINDS, IndexedProtobuf, RegisteredFormat
@@ -58,7 +59,8 @@ class Decoder:
 
         form = self.format
         for batch in batches:
-            event, reason = event_columns(form, batch.column("body"))
+            with one_sentence():
+                event, reason = event_columns(form, batch.column("body"))
             names = [*batch.schema.names, EVENT, REASON]
             yield pa.RecordBatch.from_arrays([*batch.columns, event, reason], names=names)
 
