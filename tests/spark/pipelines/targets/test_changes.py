@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.rng import SystemRng
+from gantrymq.spark.patience import Patience
 from gantrymq.spark.pipelines.changes.applying import Applying
 from gantrymq.spark.pipelines.changes.rows import CHANGE
 from gantrymq.spark.pipelines.job import Changes, DeltaTarget, IcebergTarget, PostgresqlTarget
 from gantrymq.spark.pipelines.projections import Columns
 from gantrymq.spark.pipelines.targets.change_writer import open_change_writer
 from gantrymq.spark.pipelines.targets.postgresql_connection import Databases
-from gantrymq.spark.pipelines.targets.staging import described
+from gantrymq.spark.pipelines.targets.staging import TargetAway, described
 from gantrymq.spark.pipelines.targets.writer import Writer
 from tests.sql.databases import Place, database_server, postgresql
 
@@ -59,10 +63,11 @@ def in_postgresql(where: Path, request: Any) -> Any:
 KINDS = pytest.mark.parametrize("kind", [delta, iceberg, in_postgresql])
 
 
-def opened(target: Any, clock: Clock) -> Writer:
+def opened(target: Any, clock: Clock, databases: Databases | None = None, name: str = "t") -> Writer:
     changes = Changes(key=KEY, order_by=("version",), operation="op", horizon=f"{HORIZON_MS}ms")
     columns = Columns(tuple(SCHEMA.names), "", SCHEMA)
-    return open_change_writer(target, "t", columns, Applying.of(changes, lambda: clock.now_ms, ""), Databases())
+    applying = Applying.of(changes, lambda: clock.now_ms, "")
+    return open_change_writer(target, name, columns, applying, databases or Databases())
 
 
 def applied(writer: Writer, query: str, number: int, rows: pa.Table) -> int:
@@ -149,6 +154,49 @@ def test_another_job_changes_the_table_in_between(kind: Any, tmp_path: Path, mon
     monkeypatch.setattr(added, "table", look_and_wait)
     applied(one, "q", 1, batch(("a", 1, 6, "six"), ("n", 1, 6, "six"), ("m", 1, 6, "six"), ("b", 1, 2, None)))
     assert rows_of(target) == [("a", 1, 7, "seven"), ("m", 1, 6, "six"), ("n", 1, 7, "seven")]
+
+
+@pytest.mark.slow
+def test_a_transaction_that_gave_way_to_another_one_is_made_again(postgresql: Place) -> None:
+    """Two jobs with the same two tables, each of which begins with another one: the server ends one of them."""
+    postgresql.execute(CREATE, CREATE.replace("notes", "others"))
+    dsn = f"{postgresql.dsn}?options=-c%20deadlock_timeout%3D50ms"
+    targets = [PostgresqlTarget(dsn=dsn, table=name, key=KEY) for name in ("notes", "others")]
+    jobs: list[list[Writer]] = []
+    databases = [Databases(), Databases()]
+    for job in range(2):
+        jobs.append([opened(target, Clock(), databases[job], target.table) for target in targets])
+    staged = [described(batch(("a", 1, 1, "one")))]
+    for job in range(2):
+        assert jobs[job][job].accepts(f"q{job}", 0, staged)
+
+    def finish(job: int) -> None:
+        for number in (1 - job, job):
+            assert jobs[job][number].accepts(f"q{job}", 0, staged)
+            jobs[job][number].commit(f"q{job}", 0, staged)
+
+    def run(job: int) -> None:
+        patience = Patience(30_000, SystemClock(), SystemRng())
+
+        def attempt() -> None:
+            finish(job)
+
+        try:
+            attempt()
+        except TargetAway:
+            gave_way.append(job)
+            databases[job].undo_all()
+            patience.call("again", attempt)
+
+    gave_way: list[int] = []
+    threads = [threading.Thread(target=run, args=(job,)) for job in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(gave_way) == 1
+    assert [writer.has(f"q{job}", 0) for job, writers in enumerate(jobs) for writer in writers] == [True] * 4
+    assert rows_of(targets[0]) == [("a", 1, 1, "one")]
 
 
 def test_rows_that_postgresql_refuses_are_named(tmp_path: Path, postgresql: Place) -> None:

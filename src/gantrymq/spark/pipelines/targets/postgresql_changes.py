@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _CREATE: Final = f"""CREATE TABLE IF NOT EXISTS {DELETES} (
     target text, key text, position text NOT NULL, at_ms bigint NOT NULL, PRIMARY KEY (target, key))"""
 _CREATE_INDEX: Final = f"CREATE INDEX IF NOT EXISTS {DELETES}_by_time ON {DELETES} (target, at_ms)"
+_NAME: Final = """SELECT format('%%I.%%I', nspname, relname)
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE pg_class.oid = %s::regclass"""
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('gantry changes of ' || %s, 0))"
 
 
@@ -37,14 +39,15 @@ class ChangesOfRows:
     def insertion(self, connection: Any, table: Any, rows: pa.Table) -> Insertion:
         from psycopg import sql
 
-        ((target,),) = connection.execute("SELECT %s::regclass::oid::text", (table.as_string(connection),)).fetchall()
+        named = table.as_string(connection)
+        ((target,),) = connection.execute(_NAME, (named,)).fetchall()
         connection.execute(_LOCK, (target,))
         deletes = PostgresqlDeletes(connection, target)
         changes = self.applying.changes
         # A delete stays among the rows; an upsert that a delete is behind has no effect.
         left = set(_keys(decided(rows, self.applying, deletes), changes.key))
         deletes.forget(self.applying.oldest_ms)
-        order_by = [_Compared(name, name in _collated(connection, target)) for name in changes.order_by]
+        order_by = [_Compared(name, name in _collated(connection, named)) for name in changes.order_by]
         names = [name for name in rows.column_names if name != CHANGE]
         columns = sql.SQL(", ").join(map(sql.Identifier, names))
         temporary_table = sql.SQL(
@@ -64,7 +67,7 @@ class PostgresqlDeletes:
 
     connection: Any
     target: str
-    """The table by its number, which all jobs know it by."""
+    """The table with its schema, as all jobs call it. Its number would be another one after a restore."""
 
     def positions(self, keys: Iterable[str]) -> Iterable[tuple[str, str]]:
         asked = f"SELECT key, position FROM {DELETES} WHERE target = %s AND key = ANY(%s)"  # nosec B608 # a constant
@@ -141,10 +144,10 @@ class _Compared:
         return sql.Identifier(table, self.name) + sql.SQL(' COLLATE "C"' if self.is_text else "")
 
 
-def _collated(connection: Any, target: str) -> set[str]:
+def _collated(connection: Any, named: str) -> set[str]:
     """The columns of a table whose values a collation compares."""
-    asked = "SELECT attname FROM pg_attribute WHERE attrelid = %s::oid AND attnum > 0 AND attcollation <> 0"
-    return {name for (name,) in connection.execute(asked, (target,)).fetchall()}
+    asked = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND attcollation <> 0"
+    return {name for (name,) in connection.execute(asked, (named,)).fetchall()}
 
 
 def _is_behind(old: str, new: str, order_by: Sequence[_Compared], last: str) -> Any:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.targets.staging import TargetAway
+
+_TAKES_TURNS: Final = ("40001", "40P01")
+"""SQLSTATE of a transaction that the server has ended for the sake of another one, as in a deadlock."""
 
 
 class Part(Enum):
@@ -44,7 +47,8 @@ class PostgresqlConnection:
 
     @contextmanager
     def __call__(self) -> Iterator[Any]:
-        """The connection, which is opened again if it was lost. Raises TargetAway when it is lost meanwhile."""
+        """The connection, which is opened again if it was lost. Raises TargetAway when it is lost meanwhile, or
+        when its transaction gave way to another one."""
         import psycopg
 
         try:
@@ -54,7 +58,11 @@ class PostgresqlConnection:
             yield self._open
         except psycopg.OperationalError as error:
             if not self._open.closed:
-                raise
+                if error.sqlstate not in _TAKES_TURNS:
+                    raise
+                raise TargetAway(
+                    f"targets.{self._target}: another transaction was in the way: {str(error).strip()}"
+                ) from error
             raise TargetAway(
                 f"targets.{self._target}: the connection to PostgreSQL was lost: {str(error).strip()}; start the "
                 "server, or correct dsn"
