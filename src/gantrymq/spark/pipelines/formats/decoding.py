@@ -156,6 +156,8 @@ def event_columns(form: Format, bodies: pa.Array) -> tuple[pa.Array, pa.Array]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    # Sessions may have large types, with other offsets.
+    bodies = bodies.cast(pa.binary())
     there = bodies.drop_null() if bodies.null_count else bodies
     decoded = form.decode(there)
     event, reasons = decoded.events, decoded.reasons
