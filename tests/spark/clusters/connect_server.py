@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -47,7 +48,7 @@ class ConnectServer:
         command = [str(home / "bin" / "spark-submit"), "--class", CLASS, *options, "spark-internal"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, env=environment, stdout=log, stderr=log, preexec_fn=die_with_parent
+                command, env=environment, stdout=log, stderr=log, preexec_fn=die_with_parent, start_new_session=True
             )
         end = time.monotonic() + READY_SECONDS
         while READY not in self._log.read_text():
@@ -55,6 +56,13 @@ class ConnectServer:
                 raise RuntimeError(f"the server is not ready; see {self._log}:\n{self._log.read_text()[-2000:]}")
             time.sleep(0.1)
         return self
+
+    def kill_and_start(self) -> None:
+        """End it without warning, with the queries that it runs, and start another one at the same address."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(60)
+        self.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,12 +1,16 @@
 """One job with every kind of target, whose driver is killed again and again on real Spark, by command.
 
-    python -m tests.spark.pipelines.kill_job [--events 20000] [--kills 5] [--seed N] [--master 'local[2]']
+    python -m tests.spark.pipelines.kill_job [--events 20000] [--kills 5] [--seed N]
+        [--master 'local[2]' | standalone | connect] [--jars /path/of/jars]
 
 A topic gets events, and then a tenth of them once more with another amount. The job writes them to Parquet, Delta,
-Iceberg and PostgreSQL, and to Delta in an object store. `gantry pipeline run` is killed with SIGKILL, with its JVM and
-its workers, at a random moment after a batch, and started again. At the end each table must have each key once, with
-the amount of its first event. Then the checkpoint is deleted and the job run once more, and at last a backfill goes
-over the whole time: neither may change anything.
+Iceberg and PostgreSQL, and to Parquet and Delta in an object store. `gantry pipeline run` is killed with SIGKILL, with
+its JVM and its workers, at a random moment after a batch, and started again. At the end each table must have each key
+once, with the amount of its first event. Then the checkpoint is deleted and the job run once more, and at last a
+backfill goes over the whole time: neither may change anything.
+
+``standalone`` is a cluster with two workers. With ``connect`` the server of Spark Connect is killed with its client.
+``--jars``: a directory with the jars of hadoop-aws. The checkpoint is in the object store then.
 """
 
 from __future__ import annotations
@@ -15,19 +19,26 @@ import argparse
 import json
 import os
 import random
-import shutil
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from gantrymq import Message, Producer
+from gantrymq.runtime.disk import OsDisk
+from gantrymq.spark.pipelines.object_stores import arrow_files, disk_of
 from tests.kill.server import Server
+from tests.spark.clusters.connect_server import ConnectServer
+from tests.spark.clusters.pipelines import Place as SparkPlace
+from tests.spark.clusters.pipelines import place_of
 from tests.spark.pipelines.s3_server import BUCKET, s3_server
 from tests.spark.source.points import make_topic
 from tests.sql.database_servers import PostgreSQL
@@ -39,7 +50,7 @@ LATER = 1_000_000
 WAIT_S = 900.0
 JOB = """\
 name = "orders"
-checkpoint = "checkpoint"
+checkpoint = "{checkpoint}"
 [source]
 nameServers = "{name_servers}"
 subscribe = "{topic}"
@@ -53,9 +64,12 @@ path = "parquet"
 [targets.delta]
 type = "delta"
 path = "delta"
-[targets.object_store]
+[targets.delta_in_store]
 type = "delta"
 path = "s3://{bucket}/orders"
+[targets.parquet_in_store]
+type = "parquet"
+path = "s3://{bucket}/parquet"
 [targets.iceberg]
 type = "iceberg"
 table = "shop.orders"
@@ -71,7 +85,7 @@ path = "rejected"
 [run]
 max_rows = {max_rows}
 interval = "50ms"
-master = "{master}"
+{place}
 """
 
 
@@ -89,11 +103,15 @@ def send(name_servers: str, count: int) -> None:
 
 
 class Runs:
-    """Runs of ``gantry pipeline``."""
+    """Runs of ``gantry pipeline``. ``server``: of Spark Connect, which is the driver then."""
 
-    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, root: Path, environment: Mapping[str, str], checkpoint: str, server: ConnectServer | None
+    ) -> None:
         self._root = root
         self._environment = {**os.environ, **environment}
+        self._checkpoint = checkpoint
+        self._server = server
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "gantrymq.cli.main", "pipeline", *arguments]
@@ -107,19 +125,25 @@ class Runs:
 
     def kill_after_a_batch(self, pause_s: float) -> bool:
         """Whether the job still ran then."""
-        progress = self._root / "progress"
-        progress.write_text("")
-        running = self.start("run", str(self._root / "job.toml"), "--until-end", "--progress", str(progress))
+        before = self._batches()
+        running = self.start("run", str(self._root / "job.toml"), "--until-end")
         end = time.monotonic() + WAIT_S
-        while running.poll() is None and '"batch"' not in progress.read_text():
+        while running.poll() is None and self._batches() <= before:
             assert time.monotonic() < end, "no batch was written"
-            time.sleep(0.05)
+            time.sleep(0.1)
         time.sleep(pause_s)
         alive = running.poll() is None
         if alive:
             os.killpg(running.pid, signal.SIGKILL)
+            if self._server is not None:
+                self._server.kill_and_start()
         running.wait(WAIT_S)
         return alive
+
+    def _batches(self) -> int:
+        """The number of the last batch that Spark has finished."""
+        names = disk_of(self._checkpoint, OsDisk()).list(f"{self._checkpoint}/commits")
+        return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 def rows_of(root: Path, place: Place, storage: Mapping[str, str]) -> dict[str, list[tuple[str, int]]]:
@@ -132,7 +156,8 @@ def rows_of(root: Path, place: Place, storage: Mapping[str, str]) -> dict[str, l
     tables: dict[str, list[Any]] = {
         "parquet": [pq.read_table(f"{root}/parquet")],
         "delta": [DeltaTable(f"{root}/delta").to_pyarrow_table()],
-        "object_store": [DeltaTable(f"s3://{BUCKET}/orders", storage_options=dict(storage)).to_pyarrow_table()],
+        "parquet_in_store": [pq.read_table(f"s3://{BUCKET}/parquet")],
+        "delta_in_store": [DeltaTable(f"s3://{BUCKET}/orders", storage_options=dict(storage)).to_pyarrow_table()],
         "iceberg": [catalog.load_table("shop.orders").scan().to_arrow()],
     }
     found = {
@@ -150,7 +175,7 @@ def wrong(tables: Mapping[str, list[tuple[str, int]]], count: int) -> int:
         keys, total = len({key for key, _ in rows}), sum(amount for _, amount in rows)
         good = len(rows) == keys == count and total == expected
         bad += not good
-        print(f"  {name:13} {len(rows):9} rows {keys:9} keys, sum {total}{'' if good else '   WRONG'}", flush=True)
+        print(f"  {name:16} {len(rows):9} rows {keys:9} keys, sum {total}{'' if good else '   WRONG'}", flush=True)
     return bad
 
 
@@ -159,7 +184,8 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=20_000)
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--master", default="local[2]", help="local[N], standalone or connect")
+    parser.add_argument("--jars", type=Path, help="directory with hadoop-aws: the checkpoint is in the object store")
     chosen = parser.parse_args()
     rng = random.Random(chosen.seed)
     print(f"seed {chosen.seed}", flush=True)
@@ -169,33 +195,48 @@ def main() -> int:
         try:
             server.start()
             database.start()
-            with s3_server(root / "s3.log") as storage:
-                return run(root, server.name_servers, Place.at(database, "shop"), storage, rng, chosen)
+            with s3_server(root / "s3.log") as storage, ExitStack() as stack:
+                # pyarrow reads them here, a server of Spark Connect inherits them, and executors get them by settings.
+                os.environ.update(storage)
+                connect = stack.enter_context(ConnectServer(root)) if chosen.master == "connect" else None
+                place = (
+                    SparkPlace(connect.master) if connect else stack.enter_context(place_of(chosen.master, root, None))
+                )
+                conf = {f"spark.executorEnv.{name}": value for name, value in storage.items()}
+                if chosen.jars:
+                    conf["spark.jars"] = ",".join(map(str, sorted(chosen.jars.glob("*.jar"))))
+                place = replace(place, conf={**place.conf, **({} if connect else conf)})
+                return run(root, server.name_servers, Place.at(database, "shop"), storage, rng, chosen, place, connect)
         finally:
             server.kill()
             database.kill()
 
 
 def run(
-    root: Path, name_servers: str, place: Place, storage: Mapping[str, str], rng: random.Random, chosen: Any
-) -> int:
+    root: Path, name_servers: str, place: Place, storage: Mapping[str, str], rng: random.Random, chosen: Any,
+    spark: SparkPlace, connect: ConnectServer | None,
+) -> int:  # fmt: skip
     place.execute("CREATE TABLE orders (id text PRIMARY KEY, amount bigint)")
     make_topic(name_servers, TOPIC, QUEUES)
     begin = datetime.now(UTC).isoformat()
     send(name_servers, chosen.events)
+    checkpoint = f"s3a://{BUCKET}/checkpoint" if chosen.jars else f"{root}/checkpoint"
+    settings = {re.sub(r"^run.spark.(.*)", r'run.spark."\1"', key): value for key, value in spark.changes().items()}
     (root / "job.toml").write_text(
         JOB.format(
-            name_servers=name_servers, topic=TOPIC, bucket=BUCKET, root=root, dsn=place.dsn, master=chosen.master,
+            name_servers=name_servers, topic=TOPIC, bucket=BUCKET, root=root, dsn=place.dsn, checkpoint=checkpoint,
+            place="\n".join(f'{key.removeprefix("run.")} = "{value}"' for key, value in settings.items()),
             max_rows=max(chosen.events // BATCHES, 1),
         )
     )  # fmt: skip
-    runs, file, killed = Runs(root, storage), str(root / "job.toml"), 0
+    runs, file, killed = Runs(root, storage, checkpoint, connect), str(root / "job.toml"), 0
     for _ in range(chosen.kills):
         killed += runs.kill_after_a_batch(rng.uniform(0, 2))
     runs.finish("run", file, "--until-end")
     print(f"killed {killed} times, then run to the end:", flush=True)
     bad = wrong(rows_of(root, place, storage), chosen.events)
-    shutil.rmtree(root / "checkpoint")
+    files, where = arrow_files(checkpoint)
+    files.delete_dir(where)
     runs.finish("run", file, "--until-end")
     print("without its checkpoint, from the start:", flush=True)
     bad += wrong(rows_of(root, place, storage), chosen.events)

@@ -71,6 +71,24 @@ def test_a_table_has_each_batch_once(kind: Callable[[Path], Any], tmp_path: Path
     writer.close()
 
 
+@pytest.mark.parametrize("kind", [parquet, delta, iceberg])
+def test_a_task_that_ran_twice_is_in_the_table_once(kind: Callable[[Path], Any], tmp_path: Path) -> None:
+    """And what a task wrote where the driver does not see it is missed before the table names it."""
+    writer = opened(kind(tmp_path))
+    stage = writer.stage("q", 0)
+    lost = list(stage.write(rows("a").to_batches(), 0))
+    staged = [*stage.write(rows("a").to_batches(), 0), *stage.write(rows("b").to_batches(), 1)]
+    assert len(lost) == 1 and writer.accepts("q", 0, staged)
+    assert writer.commit("q", 0, staged) == writer.rows() == 2
+    staged = list(writer.stage("q", 1).write(rows("c").to_batches(), 0))
+    for file in tmp_path.rglob("*.parquet"):
+        file.unlink()
+    with pytest.raises(ConfigError, match="is not there for the driver; give"):
+        writer.commit("q", 1, staged)
+    assert not writer.has("q", 1)
+    writer.close()
+
+
 def test_a_parquet_table_has_one_writer(tmp_path: Path) -> None:
     writer = opened(parquet(tmp_path))
     with pytest.raises(StoreLocked):

@@ -10,7 +10,8 @@ from gantrymq.spark.pipelines.growth import Growth, Widening, growth
 from gantrymq.spark.pipelines.job import IcebergTarget
 from gantrymq.spark.pipelines.known_rows import distinct, filter_of
 from gantrymq.spark.pipelines.others import NOBODY
-from gantrymq.spark.pipelines.targets.staging import InDescriptions, Stage, Staged, rows_in
+from gantrymq.spark.pipelines.targets.iceberg_stage import IcebergStage, files_in
+from gantrymq.spark.pipelines.targets.staging import Staged, refusal_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,21 +70,21 @@ class IcebergWriter:
         """An Iceberg table has every value that Spark has."""
         return {}
 
-    def stage(self, query: str, batch: int) -> Stage:
-        return InDescriptions()
+    def stage(self, query: str, batch: int) -> IcebergStage:
+        return IcebergStage.of(self.table())
 
     def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
-        return True
+        return refusal_in(staged) is None
 
     def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
-        rows = rows_in(staged)
-        return 0 if rows is None else self.add(query, batch, rows)
-
-    def add(self, query: str, batch: int, rows: pa.Table) -> int:
-        if not len(rows) or self.has(query, batch):
+        if not staged or self.has(query, batch):
             return 0
-        self.table().append(rows, snapshot_properties={QUERY: query, BATCH: str(batch)})
-        return len(rows)
+        table, marks = self.table(), {QUERY: query, BATCH: str(batch)}
+        files = files_in(table, staged)
+        with table.transaction() as transaction, transaction.update_snapshot(marks).fast_append() as append:
+            for one in files:
+                append.append_data_file(one)
+        return sum(one.rows for one in staged)
 
     def others(self, query: str) -> Mapping[str, int]:
         found: dict[str, int] = {}

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.job import PostgresqlTarget
 from gantrymq.spark.pipelines.others import NOBODY
 from gantrymq.spark.pipelines.targets.postgresql_connection import Databases, Part
 from gantrymq.spark.pipelines.targets.postgresql_limits import COLUMNS, Column, unfit
-from gantrymq.spark.pipelines.targets.postgresql_rows import Insertion, tuples
+from gantrymq.spark.pipelines.targets.postgresql_rows import Insertion, is_of_rows, tuples
+from gantrymq.spark.pipelines.targets.postgresql_stage import CopyStage, StagingTable
+from gantrymq.spark.pipelines.targets.postgresql_stage import Part as CopiedPart
 from gantrymq.spark.pipelines.targets.refusal import RowRefused
-from gantrymq.spark.pipelines.targets.staging import InDescriptions, Stage, Staged, rows_in
+from gantrymq.spark.pipelines.targets.staging import Stage, Staged, TargetAway, refusal_in, rows_in
 from gantrymq.sql.rules.creation import created
 
 if TYPE_CHECKING:
@@ -78,6 +83,10 @@ class PostgresqlWriter:
         self._connected = databases.at(target.dsn, name)
         self._write = write
         self._staged: pa.Table | None = None
+        self._staging: StagingTable | None = None
+        """The one that this run has made."""
+        self._ready: Sequence[Staged] | None = None
+        """What tasks have staged, and the transaction has."""
         self._inserted: pa.Table | None = None
         """The rows that were put into the transaction last."""
         try:
@@ -133,14 +142,60 @@ class PostgresqlWriter:
         return found
 
     def stage(self, query: str, batch: int) -> Stage:
-        return InDescriptions()
+        import psycopg
+
+        table = StagingTable.of(query, self._target_id)
+        try:
+            # Not in the transaction of the batch, which may be open for another target: the executors must see it.
+            with psycopg.connect(self._target.dsn, autocommit=True) as connection:
+                if table == self._staging:
+                    table.clear(connection)
+                else:
+                    table.make(connection, self._table)
+        except psycopg.OperationalError as error:
+            raise TargetAway(f"targets.{self._name}: PostgreSQL cannot be reached: {str(error).strip()}") from error
+        self._staging = table
+        return CopyStage(self._target.dsn, table, self._columns)
 
     def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
-        self._staged = rows_in(staged)
-        return self._staged is None or not self.refusals(query, batch, self._staged)
+        """Those that it accepts are in the open transaction when this returns."""
+        if not isinstance(self._write, Upserts):
+            self._staged = rows_in(staged)
+            return self._staged is None or not self.refusals(query, batch, self._staged)
+        import psycopg
+
+        self._ready = None
+        self._connected.undo(self._name)
+        if refusal_in(staged) is not None:
+            return False
+        if not staged or self.has(query, batch):
+            return True
+        parts = [msgspec.json.decode(one.content, type=CopiedPart) for one in staged]
+        self._connected.begin(self._name)
+        try:
+            with self._connected() as connection:
+                StagingTable.of(query, self._target_id).insert(connection, self._table, parts, self._target.key)
+                connection.execute(_REMEMBER, (query, self._target_id, batch))
+        except psycopg.DatabaseError as error:
+            if not is_of_rows(error):
+                raise
+            self._connected.undo(self._name)
+            return False
+        self._ready = staged
+        return True
 
     def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
-        return 0 if self._staged is None else self.add(query, batch, self._staged)
+        if not isinstance(self._write, Upserts):
+            return 0 if self._staged is None else self.add(query, batch, self._staged)
+        if self._ready is not staged or self._connected.part(self._name) is Part.NONE:
+            if not self.accepts(query, batch, staged):
+                raise RowRefused(f"targets.{self._name}: a row of batch {batch} is refused: {refusal_in(staged)}")
+            if self._ready is None:
+                return 0
+        if self._connected.part(self._name) is Part.OPEN:
+            self._connected.commit()
+        self._ready = None
+        return sum(one.rows for one in staged)
 
     def add(self, query: str, batch: int, rows: pa.Table) -> int:
         if self._inserted is not rows or self._connected.part(self._name) is Part.NONE:
@@ -199,4 +254,9 @@ class PostgresqlWriter:
         """Every batch is committed already."""
 
     def close(self) -> None:
+        import psycopg
+
+        if self._staging is not None:
+            with suppress(psycopg.Error, TargetAway), self._connected() as connection:
+                self._staging.drop(connection)
         self._connected.close()

@@ -63,10 +63,10 @@ class Insertion:
             self._insert(begin, end)
         except psycopg.DatabaseError as error:
             self.connection.execute("ROLLBACK TO SAVEPOINT gantry_part")
-            if not _is_of_rows(error):
+            if not is_of_rows(error):
                 raise
             if end - begin == 1:
-                return {begin: _said(error)}
+                return {begin: said_by(error)}
         else:
             self.connection.execute("RELEASE SAVEPOINT gantry_part")
             return {}
@@ -83,7 +83,7 @@ class Insertion:
                 cursor.execute(statement)
 
 
-def _is_of_rows(error: Any) -> bool:
+def is_of_rows(error: Any) -> bool:
     """Whether other rows could be inserted."""
     import psycopg
 
@@ -93,7 +93,8 @@ def _is_of_rows(error: Any) -> bool:
     )
 
 
-def _said(error: Any) -> str:
+def said_by(error: Any) -> str:
+    """Why the server refuses a row."""
     parts = [error.diag.message_primary or str(error), error.diag.message_detail]
     return "PostgreSQL refuses the row: " + "; ".join(one for one in parts if one)
 
