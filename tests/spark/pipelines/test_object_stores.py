@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("moto")
+from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, ParquetTarget
 from gantrymq.spark.pipelines.targets.writer import is_there
@@ -65,3 +66,29 @@ def test_a_table_has_each_batch_once(kind: Callable[[Path, str], Any], tmp_path:
     assert writer.rows() == other.rows() == 4
     writer.close()
     other.close()
+
+
+@pytest.mark.spark
+def test_an_archive_in_an_object_store(spark: Any, tmp_path: Path, store: str) -> None:
+    """Written and read by the workers of Spark, which has no library for it. A lost checkpoint doubles nothing."""
+    pytest.importorskip("pyspark")
+    from gantrymq.message.queues import MessageQueue
+    from gantrymq.spark.pipelines.archive import archive_job, days_of
+    from gantrymq.spark.pipelines.progress import Progress
+    from gantrymq.spark.pipelines.running import Ending, process
+    from tests.spark.fakes import FakeBroker
+    from tests.spark.log_server import LogServer
+
+    archive = f"s3://{BUCKET}/archive"
+    with LogServer(FakeBroker()) as server:
+        server.broker.fill(MessageQueue("orders", "broker-a", 0), 10)
+        for checkpoint in ("1", "2"):
+            job = archive_job(server.address, "orders", archive, f"{tmp_path}/{checkpoint}")
+            assert process(spark, job, Ending(until_end=True), Progress(None), OsDisk()) == {"messages": 10}
+    (day,) = days_of(archive, OsDisk())
+    rows = day.read(spark).collect()
+    assert sorted(row.queue_offset for row in rows) == list(range(10))
+    assert {row.topic for row in rows} == {"orders"} and {row.day for row in rows} == {day.day}
+    job = archive_job("127.0.0.1:1", "orders", archive, f"s3a:///{BUCKET}/checkpoint")
+    with pytest.raises(ConfigError, match=r"the package org\.apache\.hadoop:hadoop-aws:3[0-9.]+ is missing"):
+        process(spark, job, Ending(until_end=True), Progress(None), OsDisk())
