@@ -198,14 +198,14 @@ def test_a_batch_is_written_again_when_its_database_has_ended_the_connection(
 
     postgresql.execute("CREATE TABLE pages (id text PRIMARY KEY, page text)")
     ended: list[Any] = []
-    commit = PostgresqlWriter.add
+    commit = PostgresqlWriter.commit
 
-    def add(writer: PostgresqlWriter, query: str, batch: int, table: Any) -> int:
+    def after_others(writer: PostgresqlWriter, query: str, batch: int, staged: Any) -> int:
         if not ended:  # behind the rows of both targets, and before the commit
             ended.extend(postgresql.execute(END_OTHERS))
-        return commit(writer, query, batch, table)
+        return commit(writer, query, batch, staged)
 
-    monkeypatch.setattr(PostgresqlWriter, "add", add)
+    monkeypatch.setattr(PostgresqlWriter, "commit", after_others)
     send(server, 0, 1, 1)
     sql = "SELECT id, page FROM events"
     targets = {
