@@ -105,6 +105,13 @@ def test_only_the_registry_says_that_there_is_no_schema() -> None:
             Schemas(Registry(f"{server.url}/other"), away_ms=0).schema(7)
 
 
+def test_what_a_schema_in_json_names_is_not_asked_for() -> None:
+    """Nothing there is read, so it must not decide about a body."""
+    with RegistryServer() as server:
+        number = server.register("j", "{}", "JSON", [{"name": "x", "subject": "gone", "version": 1}])
+        assert Schemas(Registry(server.url)).schema(number).references == ()
+
+
 def test_users_and_tls() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file("server.pem"), file("server.key"))

@@ -106,14 +106,18 @@ class Schemas:
         return [self._version(subject, number) for number in sorted(numbers)]
 
     def _version(self, subject: str, number: int) -> Version:
+        # Also one that was deleted softly: a schema that names it is still there.
         found = self._ask(
-            f"version {number} of the subject {subject}", lambda client: client.get_version(subject, number)
+            f"version {number} of the subject {subject}",
+            lambda client: client.get_version(subject, number, deleted=True),
         )
         return Version(number, self._whole(found.schema_id, found.schema))
 
     def _whole(self, number: int, found: Any) -> Schema:
         """The schema with those that it names."""
-        references = tuple((one.name, self._version(one.subject, one.version).schema) for one in found.references or ())
+        # Of JSON Schema nothing is read that is in another text.
+        named = () if found.schema_type == "JSON" else found.references or ()
+        references = tuple((one.name, self._version(one.subject, one.version).schema) for one in named)
         if not isinstance(found.schema_str, str):
             raise RegistryRefused(f"the schema registry {self.registry.url} answered without the text of a schema")
         return Schema(number, found.schema_type or "AVRO", found.schema_str, references)
