@@ -19,10 +19,11 @@ class Sizes:
 
     def __init__(self, size: Callable[[MessageQueue, int], int]) -> None:
         self.size = size
-        self.asked = 0
+        self.asked = self.looks = 0
 
     def __call__(self, places: Sequence[Place]) -> dict[Place, int]:
         self.asked += 1
+        self.looks += len(places)
         return {place: found for place in places if (found := self.size(*place))}
 
     def of(self, begin: Positions, end: Positions) -> int:
@@ -54,6 +55,23 @@ def test_large_messages_far_behind_do_not_make_batches_of_a_few_small_ones() -> 
     assert sizes.asked <= 6
 
 
+def test_large_messages_are_not_fetched_for_the_plan_and_again_for_the_batch() -> None:
+    """Eight of each of eight queues were 256 MB, to plan a batch of 64."""
+    sizes = Sizes(lambda queue, at: 4_000_000)
+    queues = [MessageQueue("orders", "b", number) for number in range(8)]
+    end = limited_bytes(dict.fromkeys(queues, 0), dict.fromkeys(queues, 1_000), 64_000_000, sizes)
+    assert sum(end.values()) == 16
+    assert sizes.looks <= 32
+
+
+def test_many_queues_are_looked_at_a_few_times() -> None:
+    sizes = Sizes(lambda queue, at: 100)
+    queues = [MessageQueue("orders", "b", number) for number in range(1_000)]
+    end = limited_bytes(dict.fromkeys(queues, 0), dict.fromkeys(queues, 1_000), 10_000_000, sizes)
+    assert 50_000 <= sum(end.values()) <= 100_000
+    assert sizes.looks <= 1_000
+
+
 def test_messages_that_are_gone_are_left_to_the_reader() -> None:
     gone = Sizes(lambda queue, at: 0)
     assert limited_bytes({Q[0]: 0}, {Q[0]: 500}, 1_000, gone) == {Q[0]: 500}
@@ -72,5 +90,5 @@ def test_the_end_lies_between_begin_and_end_and_a_second_look_does_not_move_it(
     assert chosen.keys() == end.keys()
     assert all(min(1, end[queue]) <= at <= end[queue] for queue, at in chosen.items())
     assert limited_bytes(begin, end, most, sizes) == chosen
-    if sizes.of(begin, end) <= most and all(len(one) <= 8 for one in lists):
+    if sizes.of(begin, end) <= most / 4 and all(len(one) <= 8 for one in lists):
         assert chosen == end, "few messages are all looked at"

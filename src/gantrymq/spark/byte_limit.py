@@ -3,18 +3,26 @@
 No broker says how large a range of messages is. So some messages of the range are looked at, evenly spread, and the
 range is made smaller or larger until what they weigh fits: a queue whose first messages are small and whose last ones
 are large does not end up with batches of a few small messages.
+
+To look at a message is to get it. So few are looked at when they are large, or when there are many queues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from gantrymq.message.queues import MessageQueue
 from gantrymq.spark.offsets import Positions, limited
 
 SAMPLES: Final = 8
-"""Messages that are looked at in each queue and round."""
+"""Messages that are looked at in each queue and round,"""
+MOST_SAMPLES: Final = 128
+"""in all queues together (but one of each),"""
+AT_ONCE: Final = 16
+"""and in one question."""
+SHARE: Final = 0.25
+"""What is looked at is no more than this part of the bytes of a batch, and one question more."""
 ROUNDS: Final = 5
 ENOUGH: Final = 0.5
 """A range that fits, and has at least this part of the bytes, is not made larger."""
@@ -27,41 +35,72 @@ SizesOf: TypeAlias = Callable[[Sequence[Place]], Mapping[Place, int]]
 def limited_bytes(begin: Positions, end: Positions, max_bytes: int, sizes_of: SizesOf) -> Positions:
     """The positions after about ``max_bytes``. Every queue with messages advances by at least one, and a queue whose
     end is before ``begin`` goes back, as in ``limited``."""
+    scale = _Scale(begin, sizes_of, max_bytes * SHARE)
     all_rows = _rows(begin, end)
     chosen, fitting = end, None
     for _ in range(ROUNDS):
-        weight = _weight(begin, chosen, sizes_of)
+        weight = scale.weight(chosen)
         rows = _rows(begin, chosen)
         if weight <= max_bytes:
             fitting = chosen
             if rows == all_rows or weight >= ENOUGH * max_bytes:
                 return chosen
         wanted = min(all_rows, int(rows * max_bytes / weight) if weight else all_rows)
-        larger = limited(begin, end, max(1, wanted))
-        if larger == chosen:
+        changed = limited(begin, end, max(1, wanted))
+        if changed == chosen:
             return chosen
-        chosen = larger
-    return chosen if fitting is None or _weight(begin, chosen, sizes_of) <= max_bytes else fitting
+        chosen = changed
+    return chosen if fitting is None or scale.weight(chosen) <= max_bytes else fitting
 
 
 def _rows(begin: Positions, end: Positions) -> int:
     return sum(max(0, at - begin.get(queue, 0)) for queue, at in end.items())
 
 
-def _weight(begin: Positions, end: Positions, sizes_of: SizesOf) -> float:
-    """About how many bytes the messages between two positions have."""
-    counts = {queue: at - begin.get(queue, 0) for queue, at in end.items() if at > begin.get(queue, 0)}
-    places = {queue: _spread(begin.get(queue, 0), count) for queue, count in counts.items()}
-    sizes = sizes_of([(queue, at) for queue, offsets in places.items() for at in offsets])
-    means: dict[MessageQueue, float] = {}
-    for queue, offsets in places.items():
-        seen = [sizes[queue, at] for at in offsets if (queue, at) in sizes]
-        if seen:
-            means[queue] = sum(seen) / len(seen)
-    # Of a queue whose messages are gone nothing is known, and reading it says so.
-    return sum(counts[queue] * mean for queue, mean in means.items())
+class _Scale:
+    """Weighs ranges that begin at the same positions."""
+
+    def __init__(self, begin: Positions, sizes_of: SizesOf, budget: float) -> None:
+        self._begin = begin
+        self._sizes_of = sizes_of
+        self._budget = budget
+        self._asked: set[Place] = set()
+        self._sizes: dict[Place, int] = {}
+
+    def weight(self, end: Positions) -> float:
+        """About how many bytes the messages up to ``end`` have; 0 when all that were looked at are gone."""
+        counts = {queue: rows for queue, at in end.items() if (rows := at - self._begin.get(queue, 0)) > 0}
+        places = list(self._places(counts))
+        self._look([place for place in places if place not in self._asked])
+        seen: dict[MessageQueue, list[int]] = {}
+        for place in places:
+            if place in self._sizes:
+                seen.setdefault(place[0], []).append(self._sizes[place])
+        means = {queue: sum(sizes) / len(sizes) for queue, sizes in seen.items()}
+        # Of a queue that was not looked at, the messages are as large as those of the others.
+        usual = sum(means.values()) / len(means) if means else 0.0
+        return sum(rows * means.get(queue, usual) for queue, rows in counts.items())
+
+    def _places(self, counts: Mapping[MessageQueue, int]) -> Iterator[Place]:
+        """The first message of each queue, then a further one of each, and so on."""
+        each = max(1, min(SAMPLES, MOST_SAMPLES // max(1, len(counts))))
+        offsets = {queue: _spread(self._begin.get(queue, 0), rows, each) for queue, rows in counts.items()}
+        for number in range(each):
+            for queue, spread in offsets.items():
+                if number < len(spread):
+                    yield queue, spread[number]
+
+    def _look(self, places: Sequence[Place]) -> None:
+        for start in range(0, len(places), AT_ONCE):
+            if self._budget < 0:
+                return
+            some = places[start : start + AT_ONCE]
+            self._asked.update(some)
+            found = self._sizes_of(some)
+            self._sizes.update(found)
+            self._budget -= sum(found.values())
 
 
-def _spread(begin: int, count: int) -> list[int]:
-    """Offsets of some of ``count`` messages, the first one among them."""
-    return sorted({begin + count * number // SAMPLES for number in range(SAMPLES)})
+def _spread(begin: int, rows: int, each: int) -> list[int]:
+    """Offsets of some of so many messages, the first one among them."""
+    return sorted({begin + rows * number // each for number in range(each)})
