@@ -55,6 +55,26 @@ def test_large_messages_far_behind_do_not_make_batches_of_a_few_small_ones() -> 
     assert sizes.asked <= 6
 
 
+def test_large_and_small_messages_in_turns_are_both_seen() -> None:
+    """Seven or eight messages at equal distances are all of one kind."""
+    for rows in (80, 800, 8_000, 7_000):
+        for kind in (0, 1):
+            sizes = Sizes(lambda queue, at, kind=kind: 100 if at % 2 == kind else 10_000)
+            chosen = sizes.of({}, limited_bytes({Q[0]: 0}, {Q[0]: rows}, 200_000, sizes))
+            assert 100_000 <= chosen <= 400_000, (rows, kind)
+
+
+def test_a_backlog_that_ends_with_large_messages_is_not_taken_for_small_ones() -> None:
+    sizes = Sizes(lambda queue, at: 100 if at < 25_000 else 400_000)
+    begin, most = 0, 8_000_000
+    batches = []
+    while begin < 25_050:
+        end = limited_bytes({Q[0]: begin}, {Q[0]: 25_050}, most, sizes)[Q[0]]
+        batches.append(sizes.of({Q[0]: begin}, {Q[0]: end}))
+        begin = end
+    assert max(batches) <= 1.5 * most and len(batches) <= 10, batches
+
+
 def test_large_messages_are_not_fetched_for_the_plan_and_again_for_the_batch() -> None:
     """Eight of each of eight queues were 256 MB, to plan a batch of 64."""
     sizes = Sizes(lambda queue, at: 4_000_000)

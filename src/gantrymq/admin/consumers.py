@@ -82,7 +82,8 @@ class GroupProgress(msgspec.Struct, frozen=True, kw_only=True):
 
     def reached(self, time_ms: int) -> bool:
         """Whether the group is done with everything that was stored before a time, which must be over when the
-        progress is asked for. A group that has read nothing yet is not."""
+        progress is asked for. A group that has read nothing yet is not. A broker that is away says nothing, so what it
+        holds does not count."""
         return bool(self.queues) and all(queue.lag == 0 or queue.last_ms >= time_ms for queue in self.queues)
 
 

@@ -4,7 +4,8 @@ No broker says how large a range of messages is. So some messages of the range a
 range is made smaller or larger until what they weigh fits: a queue whose first messages are small and whose last ones
 are large does not end up with batches of a few small messages.
 
-To look at a message is to get it. So few are looked at when they are large, or when there are many queues.
+To look at a message is to get it. So few are looked at when they are large, or when there are many queues. What is
+rare is missed: a batch can become larger by a few messages that are much larger than all others.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ ROUNDS: Final = 5
 ENOUGH: Final = 0.5
 """A range that fits, and has at least this part of the bytes, is not made larger."""
 
+_GOLDEN: Final = 0.6180339887
+"""Its multiples are evenly spread between whole numbers."""
+
 Place: TypeAlias = tuple[MessageQueue, int]
 SizesOf: TypeAlias = Callable[[Sequence[Place]], Mapping[Place, int]]
 """The bytes of the messages at these places; those that are gone are left out."""
@@ -38,15 +42,20 @@ def limited_bytes(begin: Positions, end: Positions, max_bytes: int, sizes_of: Si
     scale = _Scale(begin, sizes_of, max_bytes * SHARE)
     all_rows = _rows(begin, end)
     chosen, fitting = end, None
+    too_many = all_rows + 1
     for _ in range(ROUNDS):
-        weight = scale.weight(chosen)
-        rows = _rows(begin, chosen)
+        weight, rows = scale.weight(chosen), _rows(begin, chosen)
         if weight <= max_bytes:
             fitting = chosen
             if rows == all_rows or weight >= ENOUGH * max_bytes:
                 return chosen
-        wanted = min(all_rows, int(rows * max_bytes / weight) if weight else all_rows)
-        changed = limited(begin, end, max(1, wanted))
+        else:
+            too_many = min(too_many, rows)
+        wanted = int(rows * max_bytes / weight) if weight else all_rows
+        if fitting is not None and wanted >= too_many:
+            # What is heavy lies between both.
+            wanted = int((_rows(begin, fitting) * too_many) ** 0.5)
+        changed = limited(begin, end, max(1, min(wanted, all_rows)))
         if changed == chosen:
             return chosen
         chosen = changed
@@ -82,7 +91,7 @@ class _Scale:
         return sum(rows * means.get(queue, usual) for queue, rows in counts.items())
 
     def _places(self, counts: Mapping[MessageQueue, int]) -> Iterator[Place]:
-        """The first message of each queue, then a further one of each, and so on."""
+        """A message of each queue, then a further one of each, and so on."""
         each = max(1, min(SAMPLES, MOST_SAMPLES // max(1, len(counts))))
         offsets = {queue: _spread(self._begin.get(queue, 0), rows, each) for queue, rows in counts.items()}
         for number in range(each):
@@ -102,5 +111,14 @@ class _Scale:
 
 
 def _spread(begin: int, rows: int, each: int) -> list[int]:
-    """Offsets of some of so many messages, the first one among them."""
-    return sorted({begin + rows * number // each for number in range(each)})
+    """Offsets of some of so many messages: the last one, where a backlog may have become different, and one in each of
+    equal parts before it. Not at the same place of each part, and even and odd ones in turns: of large and small
+    messages that alternate only one kind would be seen."""
+    if each == 1:
+        return [begin]
+    if rows <= each:
+        return list(range(begin, begin + rows))
+    parts = each - 1
+    places = [int((part + part * _GOLDEN % 1) * rows / parts) for part in range(parts)]
+    turns = [min(place + ((place ^ part) & 1), rows - 1) for part, place in enumerate(places)]
+    return [begin + place for place in dict.fromkeys([*turns, rows - 1])]

@@ -131,7 +131,8 @@ DECLARED: Final[tuple[Option, ...]] = (
     Option(
         "maxBytesPerTrigger",
         "about how many bytes of messages a micro-batch has, such as `64m`, divided like `maxOffsetsPerTrigger`. The "
-        "source asks for some messages to know their sizes. Each queue gives at least one message",
+        "source looks at some messages to know their sizes, so a batch can be larger where a few are far larger than "
+        "all others. Each queue gives at least one message",
         query=Query.STREAM,
     ),
     Option(

@@ -154,12 +154,16 @@ class Ledger:
         try:
             return self._asked(topic, self._missing_s)
         except RouteNotFound:
-            why = "no name server knows it, so its broker is away, or it was deleted, or never made"
             if topic == self.decisions_topic:
-                raise SinkTopicMissing(lost(topic, why)) from None
+                raise SinkTopicMissing(
+                    f"the control topic {topic} cannot say which batches were written: no name server knows it. If its "
+                    "broker is away, start it, and then the query again. If the topic was deleted, or the query wrote "
+                    f"with another producerGroup or with at_least_once before: {_WRITTEN_AGAIN}"
+                ) from None
             raise SinkTopicMissing(
-                f"the topic {topic}, in which the sink writes down where half messages lie, is missing: {why}. Start "
-                "the query again when the broker is back; if the topic was deleted, once with controlTopicLost=accept"
+                f"no name server knows the topic {topic}, in which the sink writes down where half messages lie. If "
+                "its broker is away, start it, and then the query again. If the topic was deleted, start the query "
+                "once with the option controlTopicLost=accept"
             ) from None
 
     def _asked(self, topic: str, seconds: float) -> list[MessageQueue]:
@@ -186,10 +190,13 @@ def check_known(state: ControlState, of: BatchId, topic: str, *, accept: bool) -
     )  # fmt: skip
 
 
+_WRITTEN_AGAIN: Final = (
+    "if the last batch of the checkpoint was interrupted, its messages may be in their topic already, and would be "
+    "written again. To go on all the same, start the query once with the option controlTopicLost=accept"
+)
+
+
 def lost(topic: str, why: str) -> str:
     """What to do without the decisions of a query."""
-    return (
-        f"the control topic {topic} cannot say which batches were written: {why}. If the last batch of the "
-        "checkpoint was interrupted, its messages may be in their topic already, and would be written again. To go on "
-        "all the same, start the query once with the option controlTopicLost=accept"
-    )
+    again = _WRITTEN_AGAIN[0].upper() + _WRITTEN_AGAIN[1:]
+    return f"the control topic {topic} cannot say which batches were written: {why}. {again}"
