@@ -46,7 +46,8 @@ def _whole(one: Any, namespace: str, known: dict[str, Any], used: set[str]) -> A
     if not isinstance(one, dict):
         return one
     if "name" in one:
-        full = one["name"] if "." in one["name"] else f"{one.get('namespace') or namespace}.{one['name']}".lstrip(".")
+        own = one.get("namespace", namespace) or ""
+        full = one["name"] if "." in one["name"] else f"{own}.{one['name']}".lstrip(".")
         namespace = full.rpartition(".")[0]
         used.add(full)
     made = dict(one)

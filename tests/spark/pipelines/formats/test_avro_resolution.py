@@ -131,6 +131,18 @@ def test_a_symbol_that_the_job_does_not_know() -> None:
     assert read(writer, reader, {"x": "B"})[1] == "the body has the symbol 'B', which the enum E does not have"
 
 
+@pytest.mark.parametrize("namespace", ["", None, "other", "a.b"])
+def test_namespaces_of_types_within_types(namespace: str | None) -> None:
+    """Two records in a union, which fastavro names in full."""
+    one = {**record({"name": "a", "type": "int"}, name="One"), "namespace": namespace}
+    two = {**record({"name": "b", "type": "int"}, name="Two")}
+    schema = {**record(x(["null", one, two])), "namespace": "shop"}
+    name = f"{namespace}.One" if namespace else "One"
+    found = {"x": {"member0": {"a": 5}, "member1": None}}
+    assert read(schema, schema, {"x": (name, {"a": 5})}) == (found, None)
+    assert read(schema, schema, {"x": ("shop.Two", {"b": 5})})[1] is None
+
+
 NODE = record({"name": "next", "type": ["null", "Node"]}, name="Node")
 
 

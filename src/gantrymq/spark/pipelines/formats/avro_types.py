@@ -116,7 +116,9 @@ class _Names:
         return Type(name, logical=_logical(schema))
 
     def _named(self, name: str, schema: Mapping[str, Any], namespace: str) -> Type:
-        full = schema["name"] if "." in schema["name"] else f"{schema.get('namespace') or namespace}.{schema['name']}"
+        # An empty namespace is none, and not that of the type around it.
+        own = schema.get("namespace", namespace) or ""
+        full = schema["name"] if "." in schema["name"] else f"{own}.{schema['name']}"
         full = full.lstrip(".")
         namespace = full.rpartition(".")[0]
         made = Type(name, full=full, aliases=tuple(schema.get("aliases", ())))

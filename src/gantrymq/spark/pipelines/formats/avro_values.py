@@ -152,11 +152,14 @@ def _choice(plan: Choice) -> Convert | None:
 
     def choose(value: Any) -> Any:
         # fastavro says which record, enum or fixed a value is.
-        if type(value) is tuple:
-            name, value = value
-            convert = named[name]
-        else:
-            convert = plain[type(value)]
+        try:
+            if type(value) is tuple:
+                name, value = value
+                convert = named[name]
+            else:
+                convert = plain[type(value)]
+        except KeyError:
+            raise BodyRefused(f"the body has a value that no type of the union has: {shown(value)}") from None
         return value if convert is None else convert(value)
 
     return choose
