@@ -148,11 +148,13 @@ def test_another_job_changes_the_table_in_between(kind: Any, tmp_path: Path, mon
     def look_and_wait() -> Any:
         found = look()
         if next(looks) == 1:  # the first one asks for the mark of the batch
-            applied(other, "p", 0, batch(("a", 1, 7, "seven"), ("n", 1, 7, "seven"), ("b", 1, 3, None)))
+            theirs = (("a", 1, 7, "seven"), ("n", 1, 7, "seven"), ("b", 1, 3, None), ("z", 1, 7, None))
+            applied(other, "p", 0, batch(*theirs))
         return found
 
     monkeypatch.setattr(added, "table", look_and_wait)
-    applied(one, "q", 1, batch(("a", 1, 6, "six"), ("n", 1, 6, "six"), ("m", 1, 6, "six"), ("b", 1, 2, None)))
+    ours = (("a", 1, 6, "six"), ("n", 1, 6, "six"), ("m", 1, 6, "six"), ("z", 1, 6, "six"), ("b", 1, 2, None))
+    applied(one, "q", 1, batch(*ours))
     assert rows_of(target) == [("a", 1, 7, "seven"), ("m", 1, 6, "six"), ("n", 1, 7, "seven")]
 
 

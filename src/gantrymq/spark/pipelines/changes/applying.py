@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gantrymq.spark.pipelines.changes.positions import keys_of, newest, not_behind, position_of, positions_of
-from gantrymq.spark.pipelines.changes.rows import gone_of, upserts_of
+from gantrymq.spark.pipelines.changes.rows import CHANGE, DELETE, gone_of, upserts_of
 from gantrymq.spark.pipelines.job import Changes
 
 if TYPE_CHECKING:
@@ -68,3 +68,19 @@ def decided(rows: pa.Table, applying: Applying, deletes: Deletes) -> pa.Table:
     if later:
         deletes.remember(later, applying.now_ms())
     return not_behind(upserts, changes.key, changes.order_by, known)
+
+
+def overtaken(upserts: pa.Table, applying: Applying, deletes: Deletes) -> pa.Table:
+    """Those of the upserts that a delete is behind by now, as rows that go. Asked after their commit: another job may
+    have remembered the delete after this one had looked, and have found no row then."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    changes = applying.changes
+    names = list(dict.fromkeys((*changes.key, *changes.order_by)))
+    kinds = [upserts.schema.field(name).type for name in changes.order_by]
+    numbered = upserts.select(names).append_column("_row", pa.array(range(len(upserts)), pa.int64()))
+    known = newest(deletes.positions(keys_of(upserts, changes.key)), kinds, applying.query)
+    left = not_behind(numbered, changes.key, changes.order_by, known)["_row"]
+    behind = upserts.filter(pc.invert(pc.is_in(numbered["_row"], value_set=left.combine_chunks())))
+    return behind.append_column(CHANGE, pa.array([DELETE] * len(behind), pa.string()))

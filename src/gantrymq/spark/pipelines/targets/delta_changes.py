@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.errors import GantryError
-from gantrymq.spark.pipelines.changes.applying import DELETES, FORGET_AFTER, Applying, decided
+from gantrymq.spark.pipelines.changes.applying import DELETES, FORGET_AFTER, Applying, decided, overtaken
 from gantrymq.spark.pipelines.changes.rows import CHANGE, DELETE, LEFT_OUT, UPSERT, gone_of
 from gantrymq.spark.pipelines.job import DeltaTarget
 from gantrymq.spark.pipelines.targets.delta import DeltaWriter
@@ -59,24 +59,15 @@ class DeltaChanges:
 
     def _apply(self, query: str, batch: int, rows: pa.Table) -> int:
         import pyarrow as pa
-        from deltalake.exceptions import CommitFailedError
 
         if not len(rows) or self.has(query, batch):
             return 0
+        before = self._deletes.version()
         left = decided(rows, self._applying, self._deletes)
         kept = left.append_column(CHANGE, pa.array([UPSERT] * len(left), pa.string()))
-        source = pa.concat_tables([kept, gone_of(rows)])
-        if not len(source):
-            return 0
-        for _ in range(TRIES):
-            try:
-                changed = self._merge(query, batch, source)
-                break
-            except CommitFailedError:
-                if self.has(query, batch):
-                    return 0
-        else:
-            raise TableBusy(f"{self._path}: {TRIES} merges of batch {batch} met changes of other programs")
+        changed = self._merged(query, batch, pa.concat_tables([kept, gone_of(rows)]))
+        if len(left) and self._deletes.version() != before:
+            self._merged(query, batch, overtaken(left, self._applying, self._deletes))
         self._batches += 1
         if self._batches % FORGET_AFTER == 0:
             self._tidy()
@@ -96,6 +87,19 @@ class DeltaChanges:
     def _tidy(self) -> None:
         self._deletes.forget(self._applying.oldest_ms)
         self._added.compact()
+
+    def _merged(self, query: str, batch: int, source: pa.Table) -> int:
+        """Merge into what the table has now, as often as another program changes it meanwhile."""
+        from deltalake.exceptions import CommitFailedError
+
+        if not len(source):
+            return 0
+        for _ in range(TRIES):
+            try:
+                return self._merge(query, batch, source)
+            except CommitFailedError:
+                continue
+        raise TableBusy(f"{self._path}: {TRIES} merges of batch {batch} met changes of other programs")
 
     def _merge(self, query: str, batch: int, source: pa.Table) -> int:
         table, changes = self._added.table(), self._applying.changes
@@ -136,6 +140,10 @@ class DeltaDeletes:
 
         schema = pa.schema([("key", pa.string()), ("position", pa.string()), ("at_ms", pa.int64())])
         self._delta.DeltaTable.create(self._path, schema=schema, mode="ignore")
+
+    def version(self) -> int:
+        """Another one after each change."""
+        return int(self._table().version())
 
     def positions(self, keys: Iterable[str]) -> Iterable[tuple[str, str]]:
         import pyarrow as pa

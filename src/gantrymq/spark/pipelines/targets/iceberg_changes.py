@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gantrymq.spark.pipelines.changes.applying import DELETES, FORGET_AFTER, Applying, decided
+from gantrymq.spark.pipelines.changes.applying import DELETES, FORGET_AFTER, Applying, decided, overtaken
 from gantrymq.spark.pipelines.changes.rows import CHANGE, DELETE, gone_of
 from gantrymq.spark.pipelines.growth import as_wide
 from gantrymq.spark.pipelines.job import Changes, IcebergTarget
@@ -58,23 +58,13 @@ class IcebergChanges:
         return 0 if rows is None else self._apply(query, batch, rows)
 
     def _apply(self, query: str, batch: int, rows: pa.Table) -> int:
-        from pyiceberg.exceptions import CommitFailedException, ValidationException
-
         if not len(rows) or self.has(query, batch):
             return 0
+        before = self._deletes.version()
         upserts = decided(rows, self._applying, self._deletes)
-        gone = gone_of(rows)
-        if not len(upserts) and not len(gone):
-            return 0
-        for _ in range(TRIES):
-            try:
-                changed = self._replace(query, batch, upserts, gone)
-                break
-            except (CommitFailedException, ValidationException):
-                if self.has(query, batch):
-                    return 0
-        else:
-            raise TableBusy(f"{self._name}: {TRIES} commits of batch {batch} met changes of other programs")
+        changed = self._replaced(query, batch, upserts, gone_of(rows))
+        if len(upserts) and self._deletes.version() != before:
+            self._replaced(query, batch, upserts.slice(0, 0), overtaken(upserts, self._applying, self._deletes))
         self._batches += 1
         if self._batches % FORGET_AFTER == 0:
             self._deletes.forget(self._applying.oldest_ms)
@@ -90,6 +80,19 @@ class IcebergChanges:
     def _finish(self) -> None:
         if self._batches:
             self._deletes.forget(self._applying.oldest_ms)
+
+    def _replaced(self, query: str, batch: int, upserts: pa.Table, gone: pa.Table) -> int:
+        """Replace what the table has now, as often as another program changes it meanwhile."""
+        from pyiceberg.exceptions import CommitFailedException, ValidationException
+
+        if not len(upserts) and not len(gone):
+            return 0
+        for _ in range(TRIES):
+            try:
+                return self._replace(query, batch, upserts, gone)
+            except (CommitFailedException, ValidationException):
+                continue
+        raise TableBusy(f"{self._name}: {TRIES} commits of batch {batch} met changes of other programs")
 
     def _replace(self, query: str, batch: int, upserts: pa.Table, gone: pa.Table) -> int:
         import pyarrow as pa
@@ -197,6 +200,10 @@ class IcebergDeletes:
 
         schema = pa.schema([("key", pa.string()), ("position", pa.string()), ("at_ms", pa.int64())])
         self._catalog.create_table_if_not_exists(self._name, schema)
+
+    def version(self) -> int:
+        """Another one after each change."""
+        return int(self._catalog.load_table(self._name).metadata.last_sequence_number)
 
     def positions(self, keys: Iterable[str]) -> Iterable[tuple[str, str]]:
         import pyarrow as pa
