@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.refusal import Refusal
+from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.stored_message import scan
 from gantrymq.store.config import FlushDiskType
 from tests.broker.transaction_lab import DONE, Lab
@@ -25,10 +26,15 @@ def cut_log(root: Path, target: Path, end: int) -> None:
     log.write_bytes(bytes(data))
 
 
+def records_of(root: Path, first: int, last: int) -> list[StoredMessage]:
+    """What lies between two places of the log."""
+    (log,) = (root / "commitlog").iterdir()
+    return list(scan(log.read_bytes()[first:last]))
+
+
 def places(root: Path, first: int, last: int) -> list[int]:
     """Borders of records, and places inside of them."""
-    (log,) = (root / "commitlog").iterdir()
-    borders = {record.log_offset for record in scan(log.read_bytes()[first:last])} | {last}
+    borders = {record.log_offset for record in records_of(root, first, last)} | {last}
     return sorted(borders | set(range(first, last, STEP_BYTES)))
 
 

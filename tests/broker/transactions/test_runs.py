@@ -14,9 +14,10 @@ from gantrymq.errors import StoreError
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.halves import HalfEnd
 from gantrymq.store.config import FlushDiskType
+from gantrymq.transactions.records.half import OP_LIST_MAX
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.open_half import OpenHalf
-from tests.broker.test_transaction_crashes import cut_log, places
+from tests.broker.test_transaction_crashes import cut_log, places, records_of
 from tests.broker.transaction_lab import GROUP, TOPIC, Lab, LabClient
 
 COMMON = f"TRAN_MSG\x01true\x02PGROUP\x01{GROUP}\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x01600\x02"
@@ -132,6 +133,31 @@ def test_a_cut_at_any_place_of_a_run_of_commits_leaves_one_outcome_for_each(tmp_
         again.crash()
         shutil.rmtree(root)
     assert delivered == {0, 1, 2, 3, 4}
+
+
+@pytest.mark.slow
+def test_a_cut_within_the_op_messages_of_a_long_run_leaves_one_outcome_for_each(tmp_path: Path) -> None:
+    """All final messages are there, and their op messages are missing, or the second of them."""
+    lab = opened(tmp_path / "store")
+    session = lab.online()
+    count = OP_LIST_MAX + 2
+    ((halves, _),) = put(lab, session, *[f"K{number}" for number in range(count)])
+    ends = ends_of(halves)
+    before = lab.store.max_log_offset
+    lab.disk.hold()
+    commit(lab, session, ends)
+    end = lab.store.written
+    lab.crash()
+    *_, last, first_op, second_op = [record.log_offset for record in records_of(lab.root, before, end)]
+    for cut, completed in ((last, count - 1), (first_op, count), (first_op + 300, count), (second_op, 2), (end, 0)):
+        root = tmp_path / f"cut{cut}"
+        cut_log(lab.root, root, cut)
+        again = Lab(root, flush=FlushDiskType.ASYNC_FLUSH)
+        assert again.coordinator.counts.completed_at_start == completed, cut
+        assert [half.unique_key for half in again.coordinator.table] == [f"K{count - 1}"] * (cut == last)
+        assert commit(again, again.online(), ends) == [[None] * count], cut
+        assert len(again.delivered()) == count
+        again.crash()
 
 
 @pytest.mark.slow
