@@ -1,7 +1,7 @@
 """Rows per second of the Spark sink, compared with Python programs that send to the same broker in the same run.
 
     python -m benchmarks.spark_sink [--rows 200000] [--body-bytes 200] [--rounds 3] [--flush async] [--no-kafka]
-        [--json FILE]
+        [--only TEXT] [--json FILE]
 
 Everything (broker, Spark, its Python workers) shares this machine. Absolute figures depend on the machine and on what
 else runs there, so compare the ratios, and look at the processor time of the broker for each row. The goals, with two
@@ -121,13 +121,16 @@ class Measured:
 
         self._ways[KAFKA] = self._rows, partial(spark_kafka.write_bodies, self._frame, address), there
 
-    def run(self, rounds: int) -> None:
-        """The best of ``rounds`` counts. The number of messages is checked after each.
+    def run(self, rounds: int, only: str = "") -> None:
+        """The best of ``rounds`` counts, of the ways whose names contain ``only``. The number of messages is checked
+        after each.
 
         ``cpu_us``: processor time for a row of this program, of the brokers, of Spark and of its workers;
         ``broker_cpu_us``: of our broker, thus 0 of Kafka's row.
         """
         for name, (count, way, there) in self._ways.items():
+            if only not in name:
+                continue
             best, broker_cpu, cpu = 0.0, float("inf"), float("inf")
             for turn in range(rounds):
                 topic = f"Sink-{len(self.found)}-{turn}"
@@ -157,6 +160,8 @@ def beside_kafka(found: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str
     judged: dict[str, dict[str, Any]] = {}
     kafka = found.get(KAFKA)
     for name in GOALS:
+        if name not in found:
+            continue
         ratio = by_cpu = None
         if kafka is not None:
             ratio = round(found[name]["rows_per_second"] / kafka["rows_per_second"], 2)
@@ -179,7 +184,7 @@ def measure(running: processes.Running, scratch: Path, chosen: argparse.Namespac
         with spark_kafka.broker_or_none(jars, scratch / "kafka", tell) as address:
             if address is not None:
                 measured.add_kafka(address)
-            measured.run(chosen.rounds)
+            measured.run(chosen.rounds, chosen.only)
     finally:
         spark.stop()
     return {"ways": measured.found, "beside_kafka": beside_kafka(measured.found)}
@@ -192,6 +197,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="the best round counts")
     parser.add_argument("--flush", choices=("async", "sync"), default="async", help="flushDiskType of the broker")
     parser.add_argument("--no-kafka", dest="kafka", action="store_false", help="leave Kafka's sink out")
+    parser.add_argument("--only", default="", help="measure only the ways whose names contain this text")
     parser.add_argument("--json", help="file for the result; - is standard output")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gantry-bench-") as scratch:
