@@ -48,7 +48,7 @@ class ConnectServer:
         command = [str(home / "bin" / "spark-submit"), "--class", CLASS, *options, "spark-internal"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, env=environment, stdout=log, stderr=log, preexec_fn=die_with_parent, start_new_session=True
+                command, env=environment, stdout=log, stderr=log, preexec_fn=die_with_parent
             )
         end = time.monotonic() + READY_SECONDS
         while READY not in self._log.read_text():

@@ -118,6 +118,19 @@ def test_a_writer_that_dies_at_any_change_of_a_directory(tmp_path: Path) -> None
             assert whole.rows() == len(numbers) <= 4 * batch + 4
 
 
+def test_a_batch_whose_files_did_not_get_their_places_gets_them_later(table: Table) -> None:
+    """An error behind the mark: the batch is committed, and the next one must not take its files for useless."""
+    for batch, finish in ((0, table.publish), (1, lambda: table.clear("q"))):
+        table.create()
+        files = files_for(table, "q", batch, rows(f"{batch}"))
+        failing = Table(table.path, table.schema, DyingDisk(2))  # behind the rename of the mark
+        with pytest.raises(Killed):
+            failing.commit("q", batch, files)
+        assert table.has("q", batch) and f"{batch}" not in visible(table)
+        finish()
+        assert f"{batch}" in visible(table)
+
+
 def test_batches_of_two_queries_do_not_meet(table: Table) -> None:
     added_to(table, "q", 0, rows("a"))
     added_to(table, "p", 0, rows("b"))

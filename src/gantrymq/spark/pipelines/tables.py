@@ -76,8 +76,7 @@ class Table:
         lock = self.disk.lock(f"{self.path}/_writer.lock")
         try:
             self._move_from_before()
-            for query, mark in self.marks().items():
-                self._publish(query, mark)
+            self.publish()
         except BaseException:
             lock.release()
             raise
@@ -110,8 +109,16 @@ class Table:
         """Where tasks write the files of a query."""
         return f"{self.path}/{MARKS}/{query}/{name}".rstrip("/")
 
+    def publish(self) -> None:
+        """Give the files of all newest batches their places, as far as a crash or an error has prevented it."""
+        for query, mark in self.marks().items():
+            self._publish(query, mark)
+
     def clear(self, query: str) -> None:
         """Delete what tasks have staged and nobody has committed."""
+        mark = self._mark(query)
+        if mark is not None:
+            self._publish(query, mark)
         for name in self.disk.list(self.staged(query)):
             self.disk.remove(self.staged(query, name))
 

@@ -73,7 +73,7 @@ class ParquetWriter:
         return self._table.rows()
 
     def finish(self) -> None:
-        """Everything is visible already."""
+        self._table.publish()
 
     def close(self) -> None:
         self._lock.release()
