@@ -124,7 +124,7 @@ def run(
             schema=WIDE, sql=f"SELECT {', '.join(COLUMNS)} FROM events", max_rows=max(chosen.events // BATCHES, 1),
         )
     )  # fmt: skip
-    runs, file = Runs(root, storage), str(root / "job.toml")
+    runs, file = Runs(root, storage, f"{root}/checkpoint", None), str(root / "job.toml")
     killed = sum(runs.kill_after_a_batch(rng.uniform(0, 2)) for _ in range(chosen.kills))
     runs.finish("run", file, "--until-end")
     print(f"{len(events)} events, killed {killed} times, then run to the end:", flush=True)
