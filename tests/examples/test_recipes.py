@@ -64,6 +64,7 @@ def test_a_program_is_what_the_scheduler_takes(file: Path, package: str) -> None
     runpy.run_path(str(file))
 
 
+@pytest.mark.slow
 def test_the_step_of_emr_downloads_its_job_and_runs_it_with_a_spark_of_its_own(tmp_path: Path) -> None:
     """Up to the first sentence of the command, which refuses a range that is not over: no Spark has to start."""
     (tmp_path / "gantry" / "bin").mkdir(parents=True)

