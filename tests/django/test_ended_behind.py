@@ -245,3 +245,14 @@ def test_no_lock_of_a_table_stays_behind_the_block(shop: Project, database: Plac
         order("o-2")
     shop.gantry.wait_until(lambda: not shop.gantry.open_transactions(), 60)
     assert (names(), shop.bodies()) == (["o-1", "o-2"], ["o-2"])
+
+
+@postgresql
+def test_a_savepoint_that_is_lost_with_its_connection_is_told(shop: Project, database: Place) -> None:
+    """Django rolls everything back then, and the block ended normally: neither row nor message, without a word."""
+    with pytest.raises(TransactionBroken, match="could not be rolled back"), transaction.atomic():
+        order("o-1")
+        with pytest.raises(ValueError, match="mine"), transaction.atomic():
+            database.kill_connections()
+            raise ValueError("mine")
+    check(shop)

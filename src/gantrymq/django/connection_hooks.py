@@ -20,6 +20,7 @@ Source: django.db.transaction.Atomic, BaseDatabaseWrapper; the same in Django 4.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Protocol
@@ -32,7 +33,7 @@ from gantrymq.django.watching import Watch
 from gantrymq.errors import GantryError, TransactionBroken
 from gantrymq.message.message import Message
 from gantrymq.sql.rows.dialect import Kind
-from gantrymq.sql.rules.broken import ENDED_INSIDE
+from gantrymq.sql.rules.broken import ENDED_INSIDE, SAVEPOINT_LOST
 from gantrymq.sql.rules.claim import Answer
 from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.rules.outcomes import Statement
@@ -85,6 +86,8 @@ class ConnectionHooks:
         self._sent = 0
         self._savepoints: dict[str, int] = {}
         """How many messages were sent before each. Those made before the first message are not here."""
+        self._lost = False
+        """A savepoint could not be rolled back. Django then rolls back everything, and says nothing."""
         self._over = False
         self._own: dict[str, Any] = {name: getattr(connection, name) for name in HOOKED}
         self._before = {name: vars(connection)[name] for name in HOOKED if name in vars(connection)}
@@ -165,8 +168,13 @@ class ConnectionHooks:
             self._connection.validate_thread_sharing()
             self._connection.validate_no_atomic_block()
         broken = self._look_at_rollback()
+        if broken is None and self._lost and len(self._enlisted) and sys.exc_info()[1] is None:
+            broken = TransactionBroken(SAVEPOINT_LOST)
         try:
             self._own["rollback"]()
+        except Exception:
+            if broken is None:
+                raise
         finally:
             self._end_rolled_back()
         if broken is not None:
@@ -196,7 +204,11 @@ class ConnectionHooks:
         return name
 
     def savepoint_rollback(self, sid: str) -> None:
-        self._own["savepoint_rollback"](sid)
+        try:
+            self._own["savepoint_rollback"](sid)
+        except Exception:
+            self._lost = True
+            raise
         if not self._over and sid is not None:
             first = self._savepoints.get(sid, 0)
             self._enlisted.drop(lambda level: isinstance(level, tuple) and level[0] >= first)

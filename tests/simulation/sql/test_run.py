@@ -17,11 +17,11 @@ from tests.simulation.test_run import gantry
 
 pytestmark = pytest.mark.pure("the simulation of local transactions puts itself between a producer and its ends")
 HAPPENED = {
-    "answer of a database lost", "checker with the wrong database", "clock stepped", "connection broken",
-    "connection parted", "database crashed", "database failed over", "frame lost",
-    "host of a service vanished in a local transaction", "local transaction claimed by a check",
-    "local transaction committed", "local transaction ended by Undo", "old rows cleaned", "power cut", "process killed",
-    "savepoint rolled back", "service killed in a local transaction",
+    "answer of a database lost", "checker with the wrong database", "clock of a service stepped",
+    "clock of the database stepped", "clock stepped", "connection broken", "connection parted", "database crashed",
+    "database failed over", "frame lost", "host of a service vanished in a local transaction",
+    "local transaction claimed by a check", "local transaction committed", "local transaction ended by Undo",
+    "old rows cleaned", "power cut", "process killed", "savepoint rolled back", "service killed in a local transaction",
 }  # fmt: skip
 SHOWN_SOON = {
     "sql: halves end before the commit": 0,

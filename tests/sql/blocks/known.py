@@ -146,6 +146,15 @@ KNOWN: Final[list[Block]] = [
     *(Block("async_sessions", "postgresql", "commit_listener", steps=(ROW,)) for _ in range(2)),
     *(Block("core", "postgresql", "rollback_listener", "connect", (ROW, *more)) for more in ((ERROR,), ())),
     Block("sessions", "mariadb", "commit_listener", "context", (MESSAGE, statement("drop"))),
+    # A savepoint of Django was lost with its connection, and everything was rolled back without a word.
+    Block(
+        "django",
+        "postgresql",
+        form="atomic",
+        steps=(MESSAGE, Step(Do.SAVEPOINT, "atomic", caught=True, ends="error", inner=(Step(Do.DIE, "terminated"),))),
+    ),
+    # SQLAlchemy looked at the connection behind an error of the driver, and it was closed already.
+    Block("sessions", "postgresql", steps=(Step(Do.FAIL, "duplicate", caught=True),)),
     # Sessions whose engine is in autocommit learned it at the first message only.
     Block("sessions", "postgresql", "option_autocommit", "maker", (ROLLED_BACK, ROW)),
     Block("async_sessions", "mariadb", "maker_autocommit", "open", (CLOSED, ROW)),

@@ -109,12 +109,15 @@ class AsyncSite(Site):
         if form in ELSEWHERE:
             other = asyncio.new_event_loop()
             try:
-                other.run_until_complete(in_time(self.block(ELSEWHERE[form], body), 3.0))
+                other.run_until_complete(in_time(self.block(ELSEWHERE[form], body), 10.0))
             except RuntimeError as error:
                 if form == "other_loop":
                     raise
                 raise UserError("the session of the program is on another loop") from error  # not ours to refuse
             finally:
+                if self.setting == "fresh":  # it was started on that loop, and cannot be closed from another
+                    with suppress(Exception):
+                        other.run_until_complete(in_time(self.disconnect(), 3.0))
                 loop().run_until_complete(asyncio.sleep(0.02))  # an answer that came for the other loop is read here
                 other.close()
         else:

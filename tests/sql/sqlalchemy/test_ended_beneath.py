@@ -15,7 +15,7 @@ from sqlalchemy.orm import sessionmaker
 from gantrymq import Message
 from gantrymq.errors import ConfigError, TransactionBroken
 from gantrymq.sql import send
-from tests.sql.sqlalchemy.test_ended_behind import USUAL, execute, level, shop, sqlite, usual
+from tests.sql.sqlalchemy.test_ended_behind import USUAL, execute, level, postgresql, shop, sqlite, usual
 from tests.sql.traps import Shop
 
 __all__ = ["level", "shop"]
@@ -140,6 +140,18 @@ def test_an_attached_engine_whose_driver_commits_each_statement_is_refused_befor
     engine = SETTINGS["the driver"](shop)
     shop.engines.append(engine)
     shop.transactions.attach(engine)
-    with pytest.raises(ConfigError, match="engine that is not attached"), engine.begin() as connection:
-        connection.execute(text("INSERT INTO orders VALUES (1)"))
+    with engine.connect() as connection:
+        for _ in range(2):  # a refusal that is caught stays one
+            with pytest.raises(ConfigError, match="engine that is not attached"):
+                connection.execute(text("INSERT INTO orders VALUES (1)"))
+    shop.check()
+
+
+@postgresql
+def test_an_error_that_was_caught_is_told_as_the_database_says_it(shop: Shop) -> None:
+    """SQLAlchemy stumbled over the connection, which was closed here: "'NoneType' object has no attribute 'closed'"."""
+    with pytest.raises(DBAPIError, match="aborted"), shop.transactions.begin() as tx:
+        tx.send(Message("orders", "1"))
+        with suppress(DBAPIError):
+            execute(tx, "SELEKT 1")
     shop.check()

@@ -39,6 +39,8 @@ class SqlCluster:
         self.cluster = cluster
         self.ledger = Ledger(cluster.history, cluster.injected)
         self.language = language(self._wall_ms)
+        self.database_skew_ms = 0
+        """How wrong the clock of the databases is."""
         self.faults = LineFaults()
         self.members: list[Member] = []
         rng = self.rng = random.Random(cluster.rng.randrange(1 << 62))
@@ -55,7 +57,7 @@ class SqlCluster:
         return SimDatabase(name, address, cluster.loop, rng, cluster.injected)
 
     def _wall_ms(self) -> int:
-        return EPOCH_MS + int(self.cluster.loop.time() * 1000)
+        return EPOCH_MS + int(self.cluster.loop.time() * 1000) + self.database_skew_ms
 
     async def create_tables(self) -> None:
         """In both databases."""

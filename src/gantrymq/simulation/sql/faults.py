@@ -10,8 +10,11 @@ from typing import Final
 from gantrymq.errors import GantryError
 from gantrymq.simulation.database.errors import Error
 from gantrymq.simulation.sql.cluster import DATABASE, SqlCluster
-from gantrymq.simulation.sql.services import KEPT_S
-from gantrymq.simulation.world.waiting import wait
+from gantrymq.simulation.sql.services import KEPT_S, TOO_OLD_S
+from gantrymq.simulation.world.waiting import STEPS_MS, wait
+
+WRONG_MS: Final = round((TOO_OLD_S - 1) * 500)
+"""Two clocks of processes that are wrong by this differ by less than what is a day for users."""
 
 
 async def database_crashed(world: SqlCluster, rng: random.Random) -> None:
@@ -102,6 +105,25 @@ async def wrong_database(world: SqlCluster, rng: random.Random) -> None:
         world.cluster.injected["checker with the wrong database"] += 1
 
 
+async def service_clock_stepped(world: SqlCluster, rng: random.Random) -> None:
+    """The wall clock of a process's machine is set, in one direction or the other. Clocks of processes may differ by a
+    day; see ``gantrymq.sql.upkeep.cleaning``."""
+    living = [member for member in world.members if member.node.alive]
+    if living:
+        rng.choice(living).clock.skew_ms = rng.randint(-WRONG_MS, WRONG_MS)
+        world.cluster.injected["clock of a service stepped"] += 1
+
+
+async def database_clock_stepped(world: SqlCluster, rng: random.Random) -> None:
+    """That of the databases, which may be wrong by any time: it makes no ids."""
+    world.database_skew_ms = rng.choice(STEPS_MS)
+    world.cluster.injected["clock of the database stepped"] += 1
+    await wait(world.cluster, rng.uniform(1, 10))
+    if rng.random() < 0.5:
+        world.database_skew_ms = 0
+        world.cluster.injected["clock of the database stepped"] += 1
+
+
 async def cleaned(world: SqlCluster, rng: random.Random) -> None:
     """Old outcome rows are deleted, now and some more times."""
     for _ in range(rng.randint(1, 15)):
@@ -121,4 +143,6 @@ OWN_FAULTS: Final[dict[str, Callable[[SqlCluster, random.Random], Awaitable[None
     "member started": member_started,
     "wrong database": wrong_database,
     "rows cleaned": cleaned,
+    "clock of a service": service_clock_stepped,
+    "clock of the database": database_clock_stepped,
 }

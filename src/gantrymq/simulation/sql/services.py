@@ -196,7 +196,7 @@ class ServiceProcess:
         self, process: Process, line: Line, ledger: Ledger, rng: random.Random, die: Callable[[Node], None]
     ) -> None:
         """``die``: ends this process."""
-        self.node = process.node
+        self.node, self.clock = process.node, process.clock
         self.address = process.address
         self.line = line
         self.transactions = SimTransactions(
@@ -296,7 +296,7 @@ class CheckerProcess:
     """One process that only checks, perhaps with another database than that of the service."""
 
     def __init__(self, process: Process, line: Line, history: History) -> None:
-        self.node = process.node
+        self.node, self.clock = process.node, process.clock
         self.address = process.address
         self.line = line
         self.transactions = SimTransactions(GROUP, line, process=process, history=history)

@@ -66,6 +66,10 @@ FAILED_INSIDE: Final = (
     "a statement of this transaction has failed, so PostgreSQL will not commit any of it. Let the error leave the "
     "block, or put the statement into a savepoint: with tx.savepoint()"
 )
+SAVEPOINT_LOST: Final = (
+    "a savepoint could not be rolled back, because its connection was lost, for example. So Django has rolled back "
+    "everything of the block, and no message is delivered. Run the block again"
+)
 UNSEEN_SAVEPOINT: Final = (
     "a savepoint was rolled back that was begun by a cursor of the driver, so it is not known which messages were sent "
     "in it. Everything of the block is rolled back, and no message is delivered. Begin savepoints by tx.savepoint(), "

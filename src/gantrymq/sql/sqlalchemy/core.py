@@ -47,6 +47,7 @@ from gantrymq.sql.sqlalchemy.running import (
     AUTOCOMMIT,
     AUTOCOMMIT_ATTACHED,
     AUTOCOMMIT_LATER,
+    OPEN,
     Guard,
     forget_open,
     in_autocommit,
@@ -78,7 +79,9 @@ _makers: Final[WeakKeyDictionary[Dialect, Enlist]] = WeakKeyDictionary()
 dialect."""
 _running: Final[WeakKeyDictionary[Connection, CoreGuard]] = WeakKeyDictionary()
 """Also of connections that were lost in their transaction."""
-_beginning: Final[WeakKeyDictionary[PoolProxiedConnection, CoreGuard]] = WeakKeyDictionary()
+_beginning: Final[WeakKeyDictionary[PoolProxiedConnection, CoreGuard | None]] = WeakKeyDictionary()
+"""Between the event ``begin`` and ``do_begin``. None: it is to be refused. An error of the event itself would let the
+connection execute its next statements without a begin."""
 
 
 class CoreGuard(Guard):
@@ -165,25 +168,28 @@ def send(connection: Connection, messages: tuple[Message, ...], *, may_begin: bo
 
 def _begin(connection: Connection) -> None:
     before = _running.pop(connection, None)
-    if forget_open(connection.connection):  # a listener of the program has failed at the end of the last one
-        connection.connection.rollback()
-        if before is not None:
-            before.given_back()
+    if before is not None and OPEN in connection.info:
+        before.given_back()
     dialect = known_dialect(connection)
     if dialect is None:
         return
-    if in_autocommit(connection):
-        if connection._is_autocommit_isolation():
-            return  # by an option: such connections may be wanted beside those that take messages
-        raise ConfigError(AUTOCOMMIT_ATTACHED)
-    _beginning[connection.connection] = CoreGuard(dialect.kind, connection)
+    if not in_autocommit(connection):
+        _beginning[connection.connection] = CoreGuard(dialect.kind, connection)
+    elif not connection._is_autocommit_isolation():  # by an option, it may be wanted beside those that take messages
+        _beginning[connection.connection] = None
 
 
 def _begun(do_begin: Callable[[PoolProxiedConnection], None], pooled: PoolProxiedConnection) -> None:
+    if forget_open(pooled):  # a listener of the program has failed at the end of the last one
+        pooled.rollback()
     do_begin(pooled)
-    running = _beginning.pop(pooled, None)
-    connection = None if running is None else running.connection()
-    if running is None or connection is None:
+    if pooled not in _beginning:
+        return
+    running = _beginning.pop(pooled)
+    if running is None:
+        raise ConfigError(AUTOCOMMIT_ATTACHED)
+    connection = running.connection()
+    if connection is None:
         return
     try:
         place(connection, running)

@@ -15,6 +15,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Dialect, Engine, ExceptionContext
 from sqlalchemy.pool import PoolProxiedConnection, PoolResetState
 
+from gantrymq.errors import TransactionBroken
 from gantrymq.sql.sqlalchemy.running import OPEN, Guard, guard_of, note, running_on, take, take_postponed
 
 _engines: Final[WeakSet[Engine]] = WeakSet()
@@ -73,13 +74,14 @@ def _commit(do_commit: Callable[[Any], None], connection: PoolProxiedConnection)
         if guard is None or not guard.beneath:  # or the program has chosen to commit what it did since
             _check_committer(connection)
             look(connection)
-    except BaseException:
+    except BaseException as error:
         take_postponed(connection)
         # SQLAlchemy believes that a commit that failed has ended the transaction, and would leave it open on a
         # connection of the pool.
         with suppress(Exception):  # the connection was lost
             connection.rollback()
-        connection.invalidate()  # what ended the transaction may have left LOCK TABLES or a USE behind
+        if isinstance(error, TransactionBroken):  # SQLAlchemy looks at the connection behind an error of the driver
+            connection.invalidate()  # what ended the transaction may have left LOCK TABLES or a USE behind
         raise
     do_commit(connection)
     _has_ended(connection, guard, committed=True)
