@@ -135,6 +135,7 @@ OURS_ALONE = {
 DIFFERENT = {
     "maxTransferCountOnMessageInMemory": "our clients and Spark ask for large pulls",
     "mappedFileSizeTimerLog": "the shared cluster of Apache has small files",
+    "transactionOpMsgMaxSize": "the shared cluster of Apache writes each op message at once",
     "syncFlushTimeout": "a sender waits as long as the disk takes, unless a limit is set",
     "registerBrokerTimeoutMills": "a name server that does not answer is given up sooner",
     "listenPort": "each its own",

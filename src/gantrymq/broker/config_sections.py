@@ -276,9 +276,17 @@ class TransactionSettings:
     decisive_check_grace_at_start: int = 5_000
     """The same in ms after the start of the broker, for clients that sent half messages before."""
     reject_transaction_message: bool = False
+    transaction_op_msg_max_size: int = 4_096
+    """bytes of an op message that settles several half messages; 1: each has its own, as 4.x brokers need it."""
 
     def __post_init__(self) -> None:
-        _require_positive(self, "transaction_time_out", "transaction_check_interval", "transaction_check_max")
+        _require_positive(
+            self,
+            "transaction_time_out",
+            "transaction_check_interval",
+            "transaction_check_max",
+            "transaction_op_msg_max_size",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
         start_grace_ms=config.transactions.decisive_check_grace_at_start,
         reserved_hours=config.retention.file_reserved_time,
         reject=config.transactions.reject_transaction_message,
+        op_message_bytes=config.transactions.transaction_op_msg_max_size,
         broker_name=config.identity.broker_name,
     )
 

@@ -36,5 +36,8 @@ class TransactionConfig:
     reject: bool = False
     """[rejectTransactionMessage] Refuse new half messages (those that are open can still be ended)."""
 
+    op_message_bytes: int = 4_096
+    """[transactionOpMsgMaxSize] Bytes of an op message that settles several halves; 1: each has its own."""
+
     broker_name: str = ""
     """[brokerName] Travels in check requests; clients copy it into their answers."""

@@ -14,7 +14,7 @@ from gantrymq.errors import StoreError
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.halves import HalfEnd
 from gantrymq.store.config import FlushDiskType
-from gantrymq.transactions.records.half import OP_LIST_MAX
+from gantrymq.transactions.records.half import OP_BYTES_MAX
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.open_half import OpenHalf
 from tests.broker.test_transaction_crashes import cut_log, places, records_of
@@ -140,7 +140,7 @@ def test_a_cut_within_the_op_messages_of_a_long_run_leaves_one_outcome_for_each(
     """All final messages are there, and their op messages are missing, or the second of them."""
     lab = opened(tmp_path / "store")
     session = lab.online()
-    count = OP_LIST_MAX + 2
+    count = OP_BYTES_MAX // 16 + 2
     ((halves, _),) = put(lab, session, *[f"K{number}" for number in range(count)])
     ends = ends_of(halves)
     before = lab.store.max_log_offset

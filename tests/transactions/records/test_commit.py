@@ -76,10 +76,14 @@ def test_a_commit_made_of_the_stored_half_has_the_same_bytes(
         assert committed == run(story(short=False))
 
 
-@given(st.lists(st.tuples(st.binary(min_size=1, max_size=9), TEXTS, st.booleans()), min_size=1, max_size=20))
-def test_commits_in_one_append_are_final_messages_and_one_op_message_behind_them(
-    kinds: list[tuple[bytes, str, bool]],
+@given(
+    st.lists(st.tuples(st.binary(min_size=1, max_size=9), TEXTS, st.booleans()), min_size=1, max_size=20),
+    st.sampled_from([4096, 1]),
+)
+def test_commits_in_one_append_are_final_messages_and_op_messages_behind_them(
+    kinds: list[tuple[bytes, str, bool]], op_bytes: int
 ) -> None:
+    """One op message, or one for each of them where 4.x brokers shall read the store."""
     halves, records = [], []
     for number, (body, tag, known) in enumerate(kinds):
         text = properties.encode({"TAGS": tag, "KEYS": f"k{number} k", "UNIQ_KEY": f"U{number}"})
@@ -89,21 +93,23 @@ def test_commits_in_one_append_are_final_messages_and_one_op_message_behind_them
             OpenHalf(number, 500 * number, "PG", f"U{number}", "Orders", 3, 0, 0, State.OPEN, tags_code=tags_code)
         )
         records.append(encoded(record, HOST))
-    body = b"".join(b"%d," % number for number in range(len(kinds))) if len(kinds) > 1 else b"0"
+    bodies = [b"%d" % number for number in range(len(kinds))]
+    if op_bytes > 1 and len(kinds) > 1:
+        bodies = [b"".join(body + b"," for body in bodies)]
 
     async def story(*, together: bool) -> object:
         clock = SimClock()
         store = MessageStore.open(small("/store"), SimDisk(), clock, HOST)
         store.append([NewRecord("Orders", 0, b"first", "", 0, HOST)])
         if together:
-            end = append_commits(store.appender, halves, records, 3, HOST, Cause.PRODUCER)
+            end = append_commits(store.appender, halves, records, 3, HOST, Cause.PRODUCER, op_bytes)
         else:
             stored = zip(halves, records, strict=True)
             finals = [
                 final_record(new_record_of(decode_record(data)), "Orders", 3, of.log_offset) for of, data in stored
             ]
-            op = replace(op_record(0, Decision.COMMITTED, clock.wall_ms(), HOST), body=body)
-            end = store.append([*finals, op])[-1].end
+            ops = [replace(op_record(0, Decision.COMMITTED, clock.wall_ms(), HOST), body=body) for body in bodies]
+            end = store.append([*finals, *ops])[-1].end
         await store.flush_everything()
         entries = [
             store.entry(topic, queue, number) for topic, queue in (("Orders", 3), (OP, 0)) for number in range(21)

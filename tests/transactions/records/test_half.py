@@ -107,6 +107,8 @@ def test_half_messages_that_end_together_share_op_messages_of_at_most_4096_bytes
     bodies = half.op_bodies(offsets)
     assert [offset for body in bodies for offset in half.parse_op(body)] == offsets
     assert max(len(body) for body in bodies) <= 4096
+    alone = half.op_bodies(offsets, 1)
+    assert alone == [b"%d" % offset for offset in offsets], "as 4.x brokers read it"
 
 
 def test_a_parked_half_keeps_its_real_place_and_tells_the_checks() -> None:

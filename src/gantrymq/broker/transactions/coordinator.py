@@ -98,7 +98,14 @@ class TransactionCoordinator:
     def _take(self, table: TransactionTable) -> None:
         self.table = table
         self._endings = TransactionEndings(
-            self._store, table, self._clock, self.counts, self._host, self._make_parked_topic, self.history
+            self._store,
+            table,
+            self._clock,
+            self.counts,
+            self._host,
+            self._make_parked_topic,
+            self.history,
+            self._config.op_message_bytes,
         )
         self.checks = TransactionChecks(
             self._store,

@@ -76,8 +76,11 @@ class TransactionEndings:
         broker_host: bytes,
         make_parked_topic: Callable[[], None],
         history: TransactionHistory,
+        op_message_bytes: int,
     ) -> None:
+        """``op_message_bytes``: see ``TransactionConfig``."""
         self._history = history
+        self._op_message_bytes = op_message_bytes
         self._make_parked_topic = make_parked_topic
         self._store = store
         self._appender = store.appender
@@ -134,7 +137,9 @@ class TransactionEndings:
             halves
         ):
             return False
-        end = append_commits(self._appender, halves, records, queue_id, by or self._host, int(Cause.PRODUCER))
+        end = append_commits(
+            self._appender, halves, records, queue_id, by or self._host, int(Cause.PRODUCER), self._op_message_bytes
+        )
         if end is None:
             return False
         for half in halves:

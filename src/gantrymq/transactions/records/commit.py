@@ -26,6 +26,7 @@ from gantrymq.store.dispatch import Pending, tags_code_of
 from gantrymq.store.log.appender import Appender
 from gantrymq.transactions.records.half import (
     HALF_QUEUE_ID,
+    OP_BYTES_MAX,
     OP_PROPERTIES,
     OP_TAGS_CODE,
     op_bodies,
@@ -64,15 +65,16 @@ def append_commit(
 
 
 def append_commits(
-    appender: Appender, halves: Sequence[OpenHalf], records: Sequence[bytes], queue_id: int, ended_by: bytes, cause: int
-) -> int | None:
+    appender: Appender, halves: Sequence[OpenHalf], records: Sequence[bytes], queue_id: int, ended_by: bytes,
+    cause: int, op_bytes: int = OP_BYTES_MAX,
+) -> int | None:  # fmt: skip
     """``append_commit`` of halves for one topic, in one write: their final messages, and behind them the op messages,
-    each of which names many halves.
+    each of which names as many halves as fit into ``op_bytes``.
 
     The log offset behind them. None, and nothing is appended, where one half is not as ``append_commit`` needs it, or
     where not all of them fit into the current file.
     """
-    commits = _Commits(appender, halves[0].real_topic, queue_id, ended_by, cause)
+    commits = _Commits(appender, halves[0].real_topic, queue_id, ended_by, cause, op_bytes)
     place, limit, now = appender.begin_run()
     made = commits.made(halves, records, place, now)
     if made is None:
@@ -90,10 +92,13 @@ def append_commits(
 class _Commits:
     """Makes the records of commits that go to one queue. ``ended_by``, ``cause``: see ``op_record``."""
 
-    __slots__ = ("_cause", "_ended_by", "_queue_id", "_real_place", "_store_host", "_topic", "_topic_bytes", "ops",
-                 "queue")  # fmt: skip
+    __slots__ = ("_cause", "_ended_by", "_op_bytes", "_queue_id", "_real_place", "_store_host", "_topic",
+                 "_topic_bytes", "ops", "queue")  # fmt: skip
 
-    def __init__(self, appender: Appender, topic: str, queue_id: int, ended_by: bytes, cause: int) -> None:
+    def __init__(
+        self, appender: Appender, topic: str, queue_id: int, ended_by: bytes, cause: int, op_bytes: int = OP_BYTES_MAX
+    ) -> None:
+        self._op_bytes = op_bytes
         self._topic = topic
         self._queue_id = queue_id
         self._ended_by = ended_by
@@ -143,7 +148,7 @@ class _Commits:
         self, queue_offsets: list[int], place: int, now: int, parts: list[bytes], pending: list[Pending]
     ) -> None:
         offset = self.ops.next_offset
-        for body in op_bodies(queue_offsets):
+        for body in op_bodies(queue_offsets, self._op_bytes):
             size = AT_BODY + len(body) + len(_OP_TAIL)
             head = HEAD.pack(
                 size, MAGIC_V1, crc32(body) & CRC_MASK, HALF_QUEUE_ID, _COMMITTED | self._cause, offset, place, 0,

@@ -115,20 +115,23 @@ NOTE_MAX_CHARACTERS: Final = 1_000
 """Of what an operator says; the properties of a record have an end."""
 
 
-def op_bodies(half_queue_offsets: Sequence[int]) -> list[bytes]:
-    """The bodies of the op messages that settle these halves together.
+OP_BYTES_MAX: Final = 4_096
+"""As Apache's transactionOpMsgMaxSize is by default."""
+_OFFSET_BYTES: Final = 16
+"""Of a queue offset with 15 digits and its comma."""
+
+
+def op_bodies(half_queue_offsets: Sequence[int], max_bytes: int = OP_BYTES_MAX) -> list[bytes]:
+    """The bodies of the op messages that settle these halves together, each of ``max_bytes`` at most.
 
     As Apache's 5.x brokers write their own lists, and no longer than those. One alone is written without a comma, which
     4.x brokers can read, too.
     """
-    if len(half_queue_offsets) == 1:
-        return [b"%d" % half_queue_offsets[0]]
-    parts = [half_queue_offsets[at : at + OP_LIST_MAX] for at in range(0, len(half_queue_offsets), OP_LIST_MAX)]
+    size = max_bytes // _OFFSET_BYTES
+    if size < 2 or len(half_queue_offsets) == 1:
+        return [b"%d" % offset for offset in half_queue_offsets]
+    parts = [half_queue_offsets[at : at + size] for at in range(0, len(half_queue_offsets), size)]
     return [b"%d," * len(some) % tuple(some) for some in parts]
-
-
-OP_LIST_MAX: Final = 256
-"""Half messages in one op message: 4,096 bytes (transactionOpMsgMaxSize) when their offsets have 15 digits."""
 
 
 def parse_op(body: bytes) -> list[int]:
