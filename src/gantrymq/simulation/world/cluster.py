@@ -33,9 +33,10 @@ asked early, and must not answer when another one has vouched for it."""
 SMALL_FILES: dict[str, Any] = {
     "mapped_file_size_commit_log": 16384, "mapped_file_size_consume_queue": 2000, "max_index_num": 200,
     "max_hash_slot_num": 50, "disk_space_warning_level_ratio": 100, "disk_space_reserve": 1 << 16,
-    "mapped_file_size_timer_log": 1040,
+    "mapped_file_size_timer_log": 1040, "clean_file_forcibly_enable": False,
 }  # fmt: skip
-"""So that a short run meets the ends of files, too."""
+"""So that a short run meets the ends of files, too. And a full disk deletes no messages before their time, whether they
+were consumed or not: an operator may choose that, and then nobody promises that they arrive."""
 START_GRACE_MS: Final = 2_000
 """How long a broker that was started waits for the senders of its open halves: less than their immunity, or it would
 not matter here."""
@@ -93,6 +94,7 @@ class Cluster:
         for number in range(brokers):
             disk = SimDisk(rng.randrange(1 << 32))
             disk.watch(injected)
+            disk.now_ms = EPOCH_MS  # files are as old as the run: retention leaves them
             made.brokers.append(BrokerHost(f"broker-{number}", f"10.0.0.{number + 2}", disk))
         return made
 
