@@ -52,7 +52,8 @@ async def serve(program: str, directory: Path, name_server: str) -> None:
         )  # fmt: skip
         running = Broker(settings, TcpNetwork(), SystemClock(), SystemRng(), OsDisk())
         address = await running.start()
-        http = running.http.address if running.http is not None else ""
+        door = running.door("http")
+        http = "" if door is None else door.address
     watch = LoopWatch(SystemClock(), interval_s=LOOK_S, working=SystemClock.worked)
     watch.start()
     print(json.dumps({"address": address, "http": http}), flush=True)

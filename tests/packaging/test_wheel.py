@@ -88,7 +88,7 @@ def test_the_extras_are_known_by_name(empty: Path) -> None:
     known = run(empty / "venv" / "bin" / "python", "-c", code, cwd=empty).split()
     assert known == [
         "all", "compression", "console", "delta", "django", "iceberg", "opentelemetry", "pipelines", "postgresql",
-        "spark", "spark-connect", "sql",
+        "registry", "spark", "spark-connect", "sql",
     ]  # fmt: skip
 
 

@@ -31,6 +31,16 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     return (yield)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test with the session is one of Spark's, whether somebody has marked it or not: the others run in processes
+    whose PATH must stay as it is."""
+    for item in items:
+        given = getattr(getattr(item, "callspec", None), "params", ())
+        if "spark" in getattr(item, "fixturenames", ()) and "spark" not in given:
+            item.add_marker("spark")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """The one Spark session of the tests, with every Java of the system hidden from it."""

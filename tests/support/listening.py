@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 from pathlib import Path
@@ -35,7 +36,8 @@ def tree(pid: int) -> list[int]:
     found = [pid]
     for one in found:
         for task in Path(f"/proc/{one}/task").iterdir():
-            found += [int(child) for child in (task / "children").read_text().split()]
+            with contextlib.suppress(FileNotFoundError):  # the thread ended meanwhile
+                found += [int(child) for child in (task / "children").read_text().split()]
     return found
 
 

@@ -54,7 +54,7 @@ class Browsing:
             )
 
         found = await _each(queues[:count], of)
-        return sorted(found, key=lambda view: view.store_timestamp, reverse=True)[:count]
+        return sorted(found, key=_stored, reverse=True)[:count]
 
     async def since(
         self, topic: str, time_ms: int, count: int, body_max: int | None = None, only: MessageQueue | None = None
@@ -80,7 +80,7 @@ class Browsing:
             return await self._read(address, queue, start, at.max_offset, count, body_max)
 
         found = [view for view in await _each(queues, of) if view.store_timestamp >= time_ms]
-        return sorted(found, key=lambda view: view.store_timestamp)[:count]
+        return sorted(found, key=_stored)[:count]
 
     async def at(
         self, queue: MessageQueue, offset: int, count: int, body_max: int | None = None
@@ -140,3 +140,8 @@ async def _each(
             return await of(*place)
 
     return [view for part in await asyncio.gather(*map(one, places)) for view in part]
+
+
+def _stored(view: MessageView) -> tuple[int, int]:
+    """Messages of one millisecond have the order of their log, where they lie on one broker."""
+    return view.store_timestamp, view.log_offset

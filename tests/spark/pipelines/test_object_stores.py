@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -69,9 +70,11 @@ def test_a_table_has_each_batch_once(kind: Callable[[Path, str], Any], tmp_path:
 
 
 @pytest.mark.spark
-def test_an_archive_in_an_object_store(spark: Any, tmp_path: Path, store: str) -> None:
+def test_an_archive_in_an_object_store(spark: Any, tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Written and read by the workers of Spark, which has no library for it. A lost checkpoint doubles nothing."""
     pytest.importorskip("pyspark")
+    for name in (name for name in os.environ if name.startswith("AWS_")):
+        monkeypatch.setitem(spark.sparkContext.environment, name, os.environ[name])  # it began before the store did
     from gantrymq.message.queues import MessageQueue
     from gantrymq.spark.pipelines.archive import archive_job, days_of
     from gantrymq.spark.pipelines.progress import Progress

@@ -75,6 +75,7 @@ class CoreHands:
         if kind == "autocommit":
             with refused_by_sqlalchemy():
                 connection.execution_options(isolation_level="AUTOCOMMIT")
+            return PROGRAM
         elif kind == "translate":
             connection.execution_options(schema_translate_map={None: self._site.tenant})
         elif kind == "driver_autocommit":
@@ -208,7 +209,7 @@ class AsyncCoreHands:
         if kind == "autocommit":
             with refused_by_sqlalchemy():
                 await connection.execution_options(isolation_level="AUTOCOMMIT")
-            return NOTHING
+            return PROGRAM
         if kind in ("transaction_rollback", "transaction_commit") and connection.get_transaction() is not None:
             await getattr(connection.get_transaction(), kind.removeprefix("transaction_"))()
             return UNDONE if kind == "transaction_rollback" else OWN
