@@ -35,6 +35,7 @@ from gantrymq.transactions.records.half import (
 from gantrymq.transactions.table.decisions import Decision
 from gantrymq.transactions.table.open_half import OpenHalf
 
+Parts: TypeAlias = tuple[bytes, ...]
 Appended: TypeAlias = tuple[list[bytes], list[Pending]]
 """Records that follow each other: the parts of their bytes, and the records, which are not visible yet."""
 
@@ -50,16 +51,15 @@ def append_commit(
     """
     commits = _Commits(appender, half.real_topic, queue_id, ended_by, cause)
     place, limit, now = appender.begin_run()
-    made = commits.made((half,), (record,), place, now)
-    if made is None:
+    pair = commits.pair(half, record, place, now)
+    if pair is None:
         return None
-    parts, (final, op) = made
-    if op[0] > limit:
-        place, now = appender.begin_pair(op[0] - place)
-        made = commits.made((half,), (record,), place, now)
-        if made is None:
+    if pair[2][0] > limit:
+        place, now = appender.begin_pair(pair[2][0] - place)
+        pair = commits.pair(half, record, place, now)
+        if pair is None:
             raise InvariantViolated("a commit has the same form at every place")
-        parts, (final, op) = made
+    parts, final, op = pair
     appender.add_pair(b"".join(parts), final, op)
     return op[0]
 
@@ -107,57 +107,67 @@ class _Commits:
         self._topic_bytes, self._real_place = _place_bytes(topic, queue_id)
         self.queue, self.ops = appender.queue(topic, queue_id), appender.queue(OP, HALF_QUEUE_ID)
 
+    def pair(self, half: OpenHalf, record: bytes, place: int, now: int) -> tuple[Parts, Pending, Pending] | None:
+        """The records of one commit at log offset ``place``. None: see ``append_commit``."""
+        final = self._final(half, record, place, self.queue.next_offset, now)
+        if final is None:
+            return None
+        parts, pending = final
+        op_parts, op = self._op(b"%d" % half.queue_offset, pending[0], self.ops.next_offset, now)
+        return parts + op_parts, pending, op
+
     def made(self, halves: Sequence[OpenHalf], records: Sequence[bytes], place: int, now: int) -> Appended | None:
         """The records of these commits at log offset ``place``: the final messages, then the op messages. None: see
-        ``append_commit``. This is done for every commit, so what does not differ is looked up once."""
-        topic, topic_bytes, real_place, store_host = self._topic, self._topic_bytes, self._real_place, self._store_host
-        queue, queue_id, size_of_topic = self.queue, self._queue_id, len(self._topic_bytes)
-        if not topic_bytes or len(self._ended_by) != 8 or len(store_host) != 8:
-            return None
-        moved, head_of, behind_place = MOVED.unpack_from, HEAD.pack, 1 - len(real_place)
-        offset = queue.next_offset
+        ``append_commit``."""
+        offset, op_offset, make = self.queue.next_offset, self.ops.next_offset, self._final
         parts: list[bytes] = []
         pending: list[Pending] = []
         for half, record in zip(halves, records, strict=True):
-            magic, crc, flag, sys_flag, born_timestamp, born_host, times, body_size = moved(record, AT_MAGIC)
-            if magic != MAGIC_V1 or sys_flag & HOSTS_V6 or not record.endswith(real_place):
+            final = make(half, record, place, offset, now)
+            if final is None:
                 return None
-            body_end = AT_BODY + body_size
-            packed = record[body_end + 3 + record[body_end] : behind_place]
-            text = packed.decode()
-            length = len(packed)
-            size = body_end + size_of_topic + 2 + length
-            parts += (
-                head_of(
-                    size, MAGIC_V1, crc, queue_id, flag, offset, place,
-                    sys_flag & ~flags.TRANSACTION_MASK | flags.COMMITTED, born_timestamp, born_host, now, store_host,
-                    times, half.log_offset, body_size,
-                ),
-                record[AT_BODY:body_end], topic_bytes, length.to_bytes(2, "big"), packed,
-            )  # fmt: skip
-            tags = tags_code_of(text) if half.tags_code is None else half.tags_code
-            end = place + size
-            pending.append(
-                (end, queue, offset, place, size, tags, text, now, topic, half.unique_key, TRANSACTION)
-            )  # fmt: skip
-            place, offset = end, offset + 1
-        self._add_ops([half.queue_offset for half in halves], place, now, parts, pending)
+            parts += final[0]
+            pending.append(final[1])
+            place, offset = final[1][0], offset + 1
+        for body in op_bodies([half.queue_offset for half in halves], self._op_bytes):
+            op_parts, op = self._op(body, place, op_offset, now)
+            parts += op_parts
+            pending.append(op)
+            place, op_offset = op[0], op_offset + 1
         return parts, pending
 
-    def _add_ops(
-        self, queue_offsets: list[int], place: int, now: int, parts: list[bytes], pending: list[Pending]
-    ) -> None:
-        offset = self.ops.next_offset
-        for body in op_bodies(queue_offsets, self._op_bytes):
-            size = AT_BODY + len(body) + len(_OP_TAIL)
-            head = HEAD.pack(
-                size, MAGIC_V1, crc32(body) & CRC_MASK, HALF_QUEUE_ID, _COMMITTED | self._cause, offset, place, 0,
-                now, self._ended_by, now, self._store_host, 0, 0, len(body),
-            )  # fmt: skip
-            parts += (head, body, _OP_TAIL)
-            end = place + size
-            pending.append((end, self.ops, offset, place, size, OP_TAGS_CODE, OP_PROPERTIES, now, OP, "", NORMAL))
-            place, offset = end, offset + 1
+    def _final(self, half: OpenHalf, record: bytes, place: int, offset: int, now: int) -> tuple[Parts, Pending] | None:
+        magic, crc, flag, sys_flag, born_timestamp, born_host, times, body_size = MOVED.unpack_from(record, AT_MAGIC)
+        topic_bytes, real_place, store_host = self._topic_bytes, self._real_place, self._store_host
+        if magic != MAGIC_V1 or sys_flag & HOSTS_V6 or not topic_bytes or not record.endswith(real_place):
+            return None
+        if len(self._ended_by) != 8 or len(store_host) != 8:
+            return None
+        body_end = AT_BODY + body_size
+        packed = record[body_end + 3 + record[body_end] : 1 - len(real_place)]
+        text, length = packed.decode(), len(packed)
+        size = body_end + len(topic_bytes) + 2 + length
+        head = HEAD.pack(
+            size, MAGIC_V1, crc, self._queue_id, flag, offset, place,
+            sys_flag & ~flags.TRANSACTION_MASK | flags.COMMITTED, born_timestamp, born_host, now, store_host, times,
+            half.log_offset, body_size,
+        )  # fmt: skip
+        tags = tags_code_of(text) if half.tags_code is None else half.tags_code
+        return (
+            (head, record[AT_BODY:body_end], topic_bytes, length.to_bytes(2, "big"), packed),
+            (place + size, self.queue, offset, place, size, tags, text, now, self._topic, half.unique_key, TRANSACTION),
+        )
+
+    def _op(self, body: bytes, place: int, offset: int, now: int) -> tuple[Parts, Pending]:
+        size = AT_BODY + len(body) + len(_OP_TAIL)
+        head = HEAD.pack(
+            size, MAGIC_V1, crc32(body) & CRC_MASK, HALF_QUEUE_ID, _COMMITTED | self._cause, offset, place, 0,
+            now, self._ended_by, now, self._store_host, 0, 0, len(body),
+        )  # fmt: skip
+        return (
+            (head, body, _OP_TAIL),
+            (place + size, self.ops, offset, place, size, OP_TAGS_CODE, OP_PROPERTIES, now, OP, "", NORMAL),
+        )
 
 
 @lru_cache(maxsize=4096)
