@@ -158,6 +158,14 @@ KNOWN: Final[list[Block]] = [
     # Sessions whose engine is in autocommit learned it at the first message only.
     Block("sessions", "postgresql", "option_autocommit", "maker", (ROLLED_BACK, ROW)),
     Block("async_sessions", "mariadb", "maker_autocommit", "open", (CLOSED, ROW)),
+    # A connection in autocommit whose transaction the program rolled back: the error spoke of no transaction only.
+    Block(
+        "async_core",
+        "postgresql",
+        "option_autocommit",
+        "begin",
+        (Step(Do.PAY, "row_first", inner=(call("transaction_rollback", caught=True),)), MESSAGE),
+    ),
     # A statement that commits, and then the connection is lost, or there was no message.
     Block("sessions", "mariadb", steps=(MESSAGE, statement("truncate"), LOST_NOW)),
     Block("django", "mariadb", form="atomic", steps=(MESSAGE, statement("analyze"), LOST_NOW)),
@@ -171,6 +179,7 @@ KNOWN: Final[list[Block]] = [
     Block("sessions", "postgresql", form="maker", steps=(call("autocommit"), ROLLED_BACK, ROW)),
     Block("sessions", "postgresql", "proxy", "plain", (MESSAGE, Step(Do.DIE, "cut_after"))),
     Block("django", "sqlite", form="manual", steps=(call("set_autocommit"), ROW)),
+    Block("django", "sqlite", form="manual", steps=(call("close"), call("driver_rollback"))),
     Block("sessions", "sqlite", "autocommit", "open", (Step(Do.PAY, "row_first", inner=(Step(Do.FAIL, "syntax"),)),)),
     Block("async_sessions", "sqlite", "fresh", "maker_elsewhere", (MESSAGE,)),
     Block("async_sessions", "sqlite", steps=(ROW, statement("commit"), call("rollback", caught=True), call("commit"))),

@@ -102,6 +102,8 @@ class DjangoHands:
         if kind == "set_autocommit_off":
             transaction.set_autocommit(False)
             return NOTHING
+        if kind in ("driver_commit", "driver_rollback") and default.connection is None:
+            raise Impossible  # it is closed
         if kind == "driver_commit":
             default.connection.commit()
             return PROGRAM

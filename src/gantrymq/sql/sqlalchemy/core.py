@@ -148,7 +148,7 @@ def send(connection: Connection, messages: tuple[Message, ...], *, may_begin: bo
         raise ConfigError(TWO_PHASES)
     if transaction is None:
         if not may_begin:
-            raise ConfigError(NOT_BEGUN)
+            raise ConfigError(AUTOCOMMIT_LATER if connection._is_autocommit_isolation() else NOT_BEGUN)
         connection.begin()
     elif not transaction.is_active:
         raise ConfigError(FAILED)
