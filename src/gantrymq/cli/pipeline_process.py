@@ -70,6 +70,11 @@ def sentence_of(error: BaseException) -> str:
     text = str(error)
     if isinstance(error, GantryError):
         return text
+    if type(error).__name__ == "Py4JNetworkError":
+        return (
+            "Spark's Java process has ended. If it said OutOfMemoryError, give it more memory (run.driver_memory), or "
+            "smaller batches (run.max_rows); then run the command again, which continues"
+        )
     said = PYTHON_ERROR.findall(text)
     if said:
         return str(said[-1]).removesuffix(" SQLSTATE: 38000").strip()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gantrymq.errors import ConfigError
@@ -189,6 +190,38 @@ def test_a_time_range_is_added_once(spark: Any, server: LogServer, tmp_path: Pat
     assert backfill(0, 12) == 10
     assert [row[0] for row in rows(spark, tmp_path, "pages")] == [f"c{number}" for number in range(10)]
     assert len(rows(spark, tmp_path, "tags")) == 20
+
+
+def test_a_slice_with_more_messages_than_a_batch_is_processed_in_parts(
+    spark: Any, server: LogServer, tmp_path: Path
+) -> None:
+    """Also when it is interrupted between two of them. All repeats of a key are in one part."""
+    from gantrymq.spark.pipelines import running
+    from gantrymq.spark.pipelines.batches import Batches
+    from gantrymq.spark.pipelines.progress import Progress
+
+    send(server, *range(10), *range(10))
+    job = job_at(tmp_path, server)
+    job = msgspec.structs.replace(job, run=msgspec.structs.replace(job.run, max_rows=3))
+    written: list[tuple[int, str]] = []
+
+    class Ends(Batches):
+        def write(self, batch: Any, number: int, query: str) -> dict[str, int]:
+            if len(written) == 2:
+                raise KeyboardInterrupt
+            written.append((number, query))
+            return super().write(batch, number, query)
+
+    def backfill() -> dict[str, int]:
+        return running.process_range(spark, job, START_MS, START_MS + 60_000, 60_000, Progress(None), OsDisk())
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(running, "Batches", Ends)
+        backfill()
+    assert [number for number, _ in written] == [0, 1] and written[0][1].endswith("-4")
+    for _ in range(2):
+        assert backfill() == {"pages": 10, "tags": 20, "dead_letters": 0}
+    assert [row[0] for row in rows(spark, tmp_path, "pages")] == [f"c{number}" for number in range(10)]
 
 
 def test_a_batch_is_written_again_when_its_database_has_ended_the_connection(

@@ -43,10 +43,16 @@ def _of_s3() -> dict[str, str]:
     return {**found, "spark.hadoop.fs.s3a.path.style.access": "true"} if "AWS_ENDPOINT_URL" in os.environ else found
 
 
+JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
+WITHOUT_MEMORY: Final = {JVM_OPTIONS: f"{SHORT_JOBS[JVM_OPTIONS]} -XX:+ExitOnOutOfMemoryError"}
+"""A JVM whose heap is full ends, and with it the job, which can be run again. Otherwise only the part of Spark that met
+the end of the heap is gone, and the others wait for it for ever."""
+
+
 def _own(name: str, run: Run) -> SparkSession:
     return spark_session(
         name, master=run.master, driver_memory=run.driver_memory, python=run.python,
-        warm_workers=run.warm_workers, conf={**SHORT_JOBS, **STATE_CONF, **TRY_CONF, **_of_s3(), **run.spark},
+        warm_workers=run.warm_workers, conf={**WITHOUT_MEMORY, **STATE_CONF, **TRY_CONF, **_of_s3(), **run.spark},
     )  # fmt: skip
 
 

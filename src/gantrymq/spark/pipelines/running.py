@@ -29,6 +29,7 @@ from gantrymq.spark.pipelines.progress import Listener, Progress, ignore
 from gantrymq.spark.pipelines.projections import Columns, columns_of
 from gantrymq.spark.pipelines.registry_check import refuse_unreadable
 from gantrymq.spark.pipelines.remote_batches import RemoteBatches, reopened
+from gantrymq.spark.pipelines.slices import parts_of
 from gantrymq.spark.pipelines.targets.ahead import change_of
 from gantrymq.spark.pipelines.targets.writer import is_there, place_of
 from gantrymq.spark.pipelines.topic_ends import ends_of
@@ -215,7 +216,11 @@ def process_range(
         for number, begin in enumerate(range(from_ms, to_ms, slice_ms)):
             end = min(begin + slice_ms, to_ms)
             messages = event_stream.messages_between(spark, job, begin, end)
-            batches.write(event_stream.events_of(messages, job, None), number, query)
+            with parts_of(event_stream.events_of(messages, job, None), job) as parts:
+                count = len(parts)
+                name = query if count == 1 else f"{query}-{count}"
+                for part, events in enumerate(parts):
+                    batches.write(events, number * count + part, name)
         batches.finish()
         return batches.rows()
     finally:
