@@ -180,6 +180,12 @@ KNOWN: Final[list[Block]] = [
     Block("sessions", "postgresql", "proxy", "plain", (MESSAGE, Step(Do.DIE, "cut_after"))),
     Block("django", "sqlite", form="manual", steps=(call("set_autocommit"), ROW)),
     Block("django", "sqlite", form="manual", steps=(call("close"), call("driver_rollback"))),
+    Block(
+        "core",
+        "postgresql",
+        form="open",
+        steps=(call("invalidate"), MESSAGE, call("driver_autocommit", caught=True), call("commit"), ERROR),
+    ),
     Block("sessions", "sqlite", "autocommit", "open", (Step(Do.PAY, "row_first", inner=(Step(Do.FAIL, "syntax"),)),)),
     Block("async_sessions", "sqlite", "fresh", "maker_elsewhere", (MESSAGE,)),
     Block("async_sessions", "sqlite", steps=(ROW, statement("commit"), call("rollback", caught=True), call("commit"))),
