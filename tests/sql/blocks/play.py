@@ -213,7 +213,7 @@ class Player:
     def _committed(self, how: str) -> None:
         self._record.commits = True
         for unit in self._record.since(0):
-            again = how == OWN and (unit.doubtful or not unit.undone)  # it commits what its transaction has still
+            again = how == OWN and not unit.undone  # what a session commits is what its transaction has still
             if (unit.doubtful or not unit.undone) and (not unit.committed or again):
                 unit.committed = how
 
