@@ -5,8 +5,8 @@
 | any   | two     |                                                                | DOUBLED                       |
 | any   | open    | brokers still do not know how it ended                         | STUCK                         |
 | there | there   | a check-back would not find the outcome                        | LOST_IF_KILLED                |
-| there | there   | the block raised, and neither its own commit nor one of the    | TORN: it said that it failed  |
-|       |         | program had ended before.                                      |                               |
+| there | there   | the block raised, and its own commit had not ended before.     | TORN: it said that it failed  |
+|       |         | Not when the program cannot know what it committed itself      |                               |
 |       |         | Not when the program's own ``session.commit()`` lost its       |                               |
 |       |         | connection: then SQLAlchemy raises, whatever the server did    |                               |
 | there | there   |                                                                | BOTH                          |
@@ -112,7 +112,8 @@ def _delivered(facts: Facts) -> Verdict:
     if facts.row is False:
         own = facts.committed == "own"
         return Verdict.PHANTOM if facts.inserted or (facts.raised and not own) else Verdict.HALVED
-    if facts.raised and facts.committed not in ("own", "program") and not facts.lost_commit:
+    in_doubt = facts.committed == "program" and facts.undone  # it caught an error, and committed all the same
+    if facts.raised and facts.committed != "own" and not facts.lost_commit and not in_doubt:
         return Verdict.TORN
     return Verdict.BOTH if facts.answerable else Verdict.LOST_IF_KILLED
 
