@@ -74,5 +74,7 @@ gantrymq.errors.ConfigError: a stream has no end SQLSTATE: 38000
 def test_what_a_person_can_act_on() -> None:
     assert sentence_of(ConfigError("give: the name servers")) == "give: the name servers"
     assert sentence_of(RuntimeError(SPARK_TEXT)) == "a stream has no end"
+    ended = type("Py4JNetworkError", (Exception,), {})("Answer from Java side is empty")
+    assert "Java process has ended" in sentence_of(ended) and "run.driver_memory" in sentence_of(ended)
     assert sentence_of(RuntimeError("\n[CANNOT_PARSE] the first line\nsecond")) == "[CANNOT_PARSE] the first line"
     assert sentence_of(RuntimeError()) == "RuntimeError"
