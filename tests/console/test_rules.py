@@ -30,8 +30,12 @@ from tests.support.sim_clock import SimClock
 class Clock(SimClock):
     """Advanced outside an event loop, where nobody waits for a timer."""
 
+    step_ms = 0
+    """By how much the wall clock steps each time."""
+
     def go_on(self, seconds: float) -> None:
         self._now += seconds
+        self.skew_ms += self.step_ms
 
 
 def test_passwords() -> None:
@@ -84,8 +88,10 @@ def test_settings_that_are_wrong(table: dict[str, object], why: str) -> None:
         parse_settings(table)
 
 
-def test_a_session_ends_when_it_is_not_used_and_at_its_longest() -> None:
+@pytest.mark.parametrize("step_ms", [0, -86_400_000, 86_400_000])
+def test_a_session_ends_when_it_is_not_used_and_at_its_longest(step_ms: int) -> None:
     clock = Clock()
+    clock.step_ms = step_ms
     sessions = Sessions(clock, SystemRng(1), idle_s=60, longest_s=150)
     token, session = sessions.begin(Person("otto", Role.OPERATOR))
     assert sessions.of(token) is session and sessions.of("other") is None
@@ -105,8 +111,10 @@ def test_a_session_ends_when_it_is_not_used_and_at_its_longest() -> None:
     assert sessions.of(token) is None, "used all the time, and over after its longest time"
 
 
-def test_attempts_to_log_in() -> None:
+@pytest.mark.parametrize("step_ms", [0, -86_400_000, 86_400_000])
+def test_attempts_to_log_in(step_ms: int) -> None:
     clock = Clock()
+    clock.step_ms = step_ms
     limit = login_limit(clock)
     for _ in range(ATTEMPTS):
         assert limit.wait_s("otto", "a") == 0

@@ -51,6 +51,19 @@ def test_a_sibling_is_asked_when_the_grace_of_a_killed_sender_is_over(lab: Lab) 
     assert len(sibling.checks()) == 1
 
 
+@pytest.mark.parametrize("step_ms", [-86_400_000, -700, 700, 86_400_000])
+def test_the_grace_follows_no_clock_that_steps(lab: Lab, step_ms: int) -> None:
+    sender, sibling = lab.online(), lab.online()
+    decisive(lab, sender)
+    lab.clock.advance(1)
+    lab.offline(sender)
+    lab.clock.wall += step_ms
+    lab.clock.advance(GRACE_S - 0.002)
+    assert sibling.checks() == []
+    lab.clock.advance(0.002)
+    assert asked_early(sibling) == [True]
+
+
 def test_a_plain_half_keeps_its_immunity_whatever_becomes_of_its_sender(lab: Lab) -> None:
     sender, sibling = lab.online(), lab.online()
     lab.half(sender)
