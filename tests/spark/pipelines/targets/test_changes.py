@@ -225,9 +225,9 @@ def test_a_long_run_forgets_deletes_before_its_end(tmp_path: Path, monkeypatch: 
     pytest.importorskip("deltalake")
     from deltalake import DeltaTable
 
-    from gantrymq.spark.pipelines.targets import delta_changes
+    from gantrymq.spark.pipelines.targets import changed_table
 
-    monkeypatch.setattr(delta_changes, "FORGET_AFTER", 3)
+    monkeypatch.setattr(changed_table, "FORGET_AFTER", 3)
     clock = Clock()
     writer = opened(DeltaTarget(path=f"{tmp_path}/table"), clock)
     for number in range(6):

@@ -4,38 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from gantrymq.errors import GantryError
-from gantrymq.spark.pipelines.changes.applying import DELETES, FORGET_AFTER, Applying, decided, overtaken
-from gantrymq.spark.pipelines.changes.rows import CHANGE, DELETE, LEFT_OUT, UPSERT, gone_of
+from gantrymq.spark.pipelines.changes.applying import DELETES, Applying
+from gantrymq.spark.pipelines.changes.rows import CHANGE, DELETE, LEFT_OUT, UPSERT
 from gantrymq.spark.pipelines.job import DeltaTarget
+from gantrymq.spark.pipelines.targets.changed_table import ChangedTable
 from gantrymq.spark.pipelines.targets.delta import DeltaWriter
-from gantrymq.spark.pipelines.targets.staging import InDescriptions, Stage, Staged, rows_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TRIES: Final = 20
-"""So often a batch is merged again because another program has changed the table meanwhile."""
 
-
-class TableBusy(GantryError):
-    """Other programs change a table so often that a batch cannot be merged. It may be tried again."""
-
-    retryable = True
-
-
-class DeltaChanges:
-    """Applies one commit for each batch, with the query and the batch as Delta's application transaction."""
+class DeltaChanges(ChangedTable):
+    """The mark of a batch is Delta's application transaction."""
 
     def __init__(self, target: DeltaTarget, applying: Applying) -> None:
         self._added = DeltaWriter(target)
-        self._path = target.path
-        self._applying = applying
-        self._deletes = DeltaDeletes(f"{target.path.rstrip('/')}/_{DELETES}")
-        self._batches = 0
-        self.has = self._added.has
+        super().__init__(target.path, applying, DeltaDeletes(f"{target.path.rstrip('/')}/_{DELETES}"))
         self.rows = self._added.rows
         self.close = self._added.close
 
@@ -43,63 +29,23 @@ class DeltaChanges:
         self._added.make(schema)
         self._deletes.make()
 
-    def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
-        """A Delta table has every value that Spark has."""
-        return {}
+    def has(self, query: str, batch: int) -> bool:
+        return self._added.has(query, batch)
 
-    def stage(self, query: str, batch: int) -> Stage:
-        return InDescriptions()
-
-    def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
-        return True
-
-    def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
-        rows = rows_in(staged)
-        return 0 if rows is None else self._apply(query, batch, rows)
-
-    def _apply(self, query: str, batch: int, rows: pa.Table) -> int:
-        import pyarrow as pa
-
-        if not len(rows) or self.has(query, batch):
-            return 0
-        before = self._deletes.version()
-        left = decided(rows, self._applying, self._deletes)
-        kept = left.append_column(CHANGE, pa.array([UPSERT] * len(left), pa.string()))
-        changed = self._merged(query, batch, pa.concat_tables([kept, gone_of(rows)]))
-        if len(left) and self._deletes.version() != before:
-            self._merged(query, batch, overtaken(left, self._applying, self._deletes))
-        self._batches += 1
-        if self._batches % FORGET_AFTER == 0:
-            self._tidy()
-        return changed
-
-    def others(self, query: str) -> Mapping[str, int]:
-        """Rows of others need no search: the order says which event of a key is newer."""
-        return {}
-
-    def known(self, query: str, keys: pa.Table) -> pa.Table | None:
-        return None
-
-    def finish(self) -> None:
-        if self._batches:
-            self._tidy()
-
-    def _tidy(self) -> None:
-        self._deletes.forget(self._applying.oldest_ms)
-        self._added.compact()
-
-    def _merged(self, query: str, batch: int, source: pa.Table) -> int:
-        """Merge into what the table has now, as often as another program changes it meanwhile."""
+    def conflicts(self) -> tuple[type[Exception], ...]:
         from deltalake.exceptions import CommitFailedError
 
-        if not len(source):
-            return 0
-        for _ in range(TRIES):
-            try:
-                return self._merge(query, batch, source)
-            except CommitFailedError:
-                continue
-        raise TableBusy(f"{self._path}: {TRIES} merges of batch {batch} met changes of other programs")
+        return (CommitFailedError,)
+
+    def tidy(self) -> None:
+        super().tidy()
+        self._added.compact()
+
+    def replace(self, query: str, batch: int, upserts: pa.Table, gone: pa.Table) -> int:
+        import pyarrow as pa
+
+        kept = upserts.append_column(CHANGE, pa.array([UPSERT] * len(upserts), pa.string()))
+        return self._merge(query, batch, pa.concat_tables([kept, gone]))
 
     def _merge(self, query: str, batch: int, source: pa.Table) -> int:
         table, changes = self._added.table(), self._applying.changes

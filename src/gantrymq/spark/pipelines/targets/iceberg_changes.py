@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gantrymq.spark.pipelines.changes.applying import DELETES, FORGET_AFTER, Applying, decided, overtaken
-from gantrymq.spark.pipelines.changes.rows import CHANGE, DELETE, gone_of
+from gantrymq.spark.pipelines.changes.applying import DELETES, Applying
+from gantrymq.spark.pipelines.changes.rows import CHANGE, DELETE
 from gantrymq.spark.pipelines.growth import as_wide
 from gantrymq.spark.pipelines.job import Changes, IcebergTarget
-from gantrymq.spark.pipelines.targets.delta_changes import TRIES, TableBusy
+from gantrymq.spark.pipelines.targets.changed_table import ChangedTable
 from gantrymq.spark.pipelines.targets.iceberg import BATCH, QUERY, IcebergWriter, between_ends
-from gantrymq.spark.pipelines.targets.staging import InDescriptions, Stage, Staged, rows_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,76 +24,29 @@ _ROW: Final = "gantry_row"
 _RETRIES: Final = "commit.retry.num-retries"
 
 
-class IcebergChanges:
-    """Applies one commit for each batch, whose snapshots name the query and the batch."""
+class IcebergChanges(ChangedTable):
+    """The snapshots of a batch name the query and the batch."""
 
     def __init__(self, target: IcebergTarget, applying: Applying) -> None:
         self._added = IcebergWriter(target)
-        self._name = target.table
-        self._applying = applying
-        self._deletes = IcebergDeletes(self._added.catalog, f"{target.table}_{DELETES}")
-        self._batches = 0
-        self.has = self._added.has
+        deletes = IcebergDeletes(self._added.catalog, f"{target.table}_{DELETES}")
+        super().__init__(target.table, applying, deletes)
         self.rows = self._added.rows
-        self.finish = self._finish
         self.close = self._added.close
 
     def make(self, schema: pa.Schema) -> None:
         self._added.make(schema)
         self._deletes.make()
 
-    def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
-        """An Iceberg table has every value that Spark has."""
-        return {}
+    def has(self, query: str, batch: int) -> bool:
+        return self._added.has(query, batch)
 
-    def stage(self, query: str, batch: int) -> Stage:
-        return InDescriptions()
-
-    def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
-        return True
-
-    def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
-        rows = rows_in(staged)
-        return 0 if rows is None else self._apply(query, batch, rows)
-
-    def _apply(self, query: str, batch: int, rows: pa.Table) -> int:
-        if not len(rows) or self.has(query, batch):
-            return 0
-        before = self._deletes.version()
-        upserts = decided(rows, self._applying, self._deletes)
-        changed = self._replaced(query, batch, upserts, gone_of(rows))
-        if len(upserts) and self._deletes.version() != before:
-            self._replaced(query, batch, upserts.slice(0, 0), overtaken(upserts, self._applying, self._deletes))
-        self._batches += 1
-        if self._batches % FORGET_AFTER == 0:
-            self._deletes.forget(self._applying.oldest_ms)
-        return changed
-
-    def others(self, query: str) -> Mapping[str, int]:
-        """Rows of others need no search: the order says which event of a key is newer."""
-        return {}
-
-    def known(self, query: str, keys: pa.Table) -> pa.Table | None:
-        return None
-
-    def _finish(self) -> None:
-        if self._batches:
-            self._deletes.forget(self._applying.oldest_ms)
-
-    def _replaced(self, query: str, batch: int, upserts: pa.Table, gone: pa.Table) -> int:
-        """Replace what the table has now, as often as another program changes it meanwhile."""
+    def conflicts(self) -> tuple[type[Exception], ...]:
         from pyiceberg.exceptions import CommitFailedException, ValidationException
 
-        if not len(upserts) and not len(gone):
-            return 0
-        for _ in range(TRIES):
-            try:
-                return self._replace(query, batch, upserts, gone)
-            except (CommitFailedException, ValidationException):
-                continue
-        raise TableBusy(f"{self._name}: {TRIES} commits of batch {batch} met changes of other programs")
+        return CommitFailedException, ValidationException
 
-    def _replace(self, query: str, batch: int, upserts: pa.Table, gone: pa.Table) -> int:
+    def replace(self, query: str, batch: int, upserts: pa.Table, gone: pa.Table) -> int:
         import pyarrow as pa
 
         table, changes = self._added.table(), self._applying.changes
