@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from gantrymq.message import system_topics
 
-QUEUES_OF_NEW_TOPICS = 4
+QUEUES_OF_NEW_TOPICS: Final = 4
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,7 +46,6 @@ from gantrymq.testing.local.servers import Servers
 log = logging.getLogger("gantrymq.testing")
 
 ADDRESS: Final = "127.0.0.1:1"
-QUEUES: Final = 4
 READ_AT_ONCE: Final = 1024
 _numbers = itertools.count(1)
 
