@@ -68,6 +68,8 @@ SECTION_OF: Final = {each.name: name for name, section in _SECTIONS.items() for 
 """Field to section."""
 FIELDS: Final = {key_of(each.name): each for section in _SECTIONS.values() for each in dataclasses.fields(section)}
 """Key to field."""
+CHANGEABLE: Final = frozenset(each.name for each in FIELDS.values() if each.metadata.get("live"))
+"""Fields that may change while the broker runs."""
 
 IGNORED: Final = frozenset({"rocketmqHome"})
 """Keys that need no warning, because they have no meaning outside a Java installation."""

@@ -6,7 +6,8 @@ A field is named after its key (``broker_ip1`` is ``brokerIP1``). Source: Broker
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from gantrymq.errors import ConfigError
@@ -20,6 +21,8 @@ FLUSH_DISK_TYPES: Final = ("SYNC_FLUSH", "ASYNC_FLUSH")
 REQUEST_MODES: Final = ("PULL", "POP")
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252})")
 _MASTER_ROLES: Final = ("ASYNC_MASTER", "SYNC_MASTER")
+LIVE: Final[Mapping[str, bool]] = {"live": True}
+"""Marks a field that may change while the broker runs."""
 LIMITS: Final = (
     "max_connections",
     "max_connections_per_host",
@@ -54,7 +57,7 @@ class Identity:
     """Apache takes the host name. Ours must not change when a container is started again on the same store."""
     broker_id: int = MASTER_ID
     broker_role: str = "ASYNC_MASTER"
-    broker_permission: int = 6
+    broker_permission: int = field(default=6, metadata=LIVE)
     """4 read, 2 write."""
     region_id: str = "DefaultRegion"
     trace_on: bool = True
@@ -83,22 +86,22 @@ class NetworkSettings:
     """Address the HTTP endpoint listens on; whoever reaches it may read ids, groups and addresses. Our own key."""
     namesrv_addr: str = ""
     """``host:port;host:port``; empty: this broker is known to nobody who does not have its address."""
-    register_name_server_period: int = 30_000
+    register_name_server_period: int = field(default=30_000, metadata=LIVE)
     """ms between registrations, 10 000 to 60 000."""
-    register_broker_timeout_mills: int = 6_000
-    max_connections: int = 20_000
+    register_broker_timeout_mills: int = field(default=6_000, metadata=LIVE)
+    max_connections: int = field(default=20_000, metadata=LIVE)
     """Open connections of clients, on all ports together; 0: no limit. Our own key."""
-    max_connections_per_host: int = 2_000
+    max_connections_per_host: int = field(default=2_000, metadata=LIVE)
     """The same from one IP address. Our own key."""
-    max_bytes_in_flight: int = 2 * 1024**3
+    max_bytes_in_flight: int = field(default=2 * 1024**3, metadata=LIVE)
     """Bytes of incomplete requests and unread answers, of all clients together. Our own key."""
-    max_bytes_in_flight_per_host: int = 1024**3
+    max_bytes_in_flight_per_host: int = field(default=1024**3, metadata=LIVE)
     """The same of one IP address. Our own key."""
-    max_requests_per_second: int = 0
+    max_requests_per_second: int = field(default=0, metadata=LIVE)
     """Requests of one IP address; 0: no limit. Our own key."""
-    slow_reader_timeout: int = 60_000
+    slow_reader_timeout: int = field(default=60_000, metadata=LIVE)
     """ms after which a connection is ended whose peer reads nothing of what waits for it. Our own key."""
-    first_request_timeout: int = 120_000
+    first_request_timeout: int = field(default=120_000, metadata=LIVE)
     """ms that a new connection has for its first whole request. Our own key."""
 
     def __post_init__(self) -> None:
@@ -144,7 +147,7 @@ class NetworkSettings:
 class TopicSettings:
     """Topics, and what may be sent to them."""
 
-    auto_create_topic_enable: bool = True
+    auto_create_topic_enable: bool = field(default=True, metadata=LIVE)
     default_topic_queue_nums: int = 8
     trace_topic_enable: bool = False
     msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
@@ -152,9 +155,9 @@ class TopicSettings:
     """Whether answers of request-reply are also stored, in ``<cluster>_REPLY_TOPIC``."""
     enable_topic_message_type_check: bool = True
     """Whether a topic with a message type refuses messages of other types. Apache's brokers leave it to their proxy."""
-    max_message_size: int = MAX_BODY_BYTES
+    max_message_size: int = field(default=MAX_BODY_BYTES, metadata=LIVE)
     """bytes of a body"""
-    max_topics: int = 50_000
+    max_topics: int = field(default=50_000, metadata=LIVE)
     """Topics that clients and tools may make; 0: no limit."""
 
     def __post_init__(self) -> None:
@@ -165,17 +168,17 @@ class TopicSettings:
 class GroupSettings:
     """Consumer groups and their members."""
 
-    auto_create_subscription_group: bool = True
-    notify_consumer_ids_changed_enable: bool = True
-    use_server_side_reset_offset: bool = True
+    auto_create_subscription_group: bool = field(default=True, metadata=LIVE)
+    notify_consumer_ids_changed_enable: bool = field(default=True, metadata=LIVE)
+    use_server_side_reset_offset: bool = field(default=True, metadata=LIVE)
     """Whether the broker resets offsets itself, as since 5.2; else it tells the members of the group to."""
     enable_property_filter: bool = False
     """Whether consumers may select messages by SQL92 expressions over their properties."""
     flush_consumer_offset_interval: int = 5_000
     """ms"""
-    max_consumer_groups: int = 50_000
+    max_consumer_groups: int = field(default=50_000, metadata=LIVE)
     """Groups that clients and tools may make; 0: no limit."""
-    channel_expired_timeout: int = 120_000
+    channel_expired_timeout: int = field(default=120_000, metadata=LIVE)
     """ms without a heartbeat after which a client is taken out of its groups."""
     orderly_lock_grace: int = 5_000
     """ms after the peer closed a member's connection until others may have the queues that it has locked; negative:
@@ -189,15 +192,15 @@ class GroupSettings:
 class PullSettings:
     """Answers to pulls."""
 
-    long_polling_enable: bool = True
-    short_polling_time_mills: int = 1_000
+    long_polling_enable: bool = field(default=True, metadata=LIVE)
+    short_polling_time_mills: int = field(default=1_000, metadata=LIVE)
     """How long a pull may be held when long polling is off."""
-    long_polling_gather_mills: int = 2
+    long_polling_gather_mills: int = field(default=2, metadata=LIVE)
     """ms after an answer in which a queue gathers messages for the next held pull; 0: none. Only GantryMQ has it."""
-    max_transfer_count_on_message_in_memory: int = 32_768
+    max_transfer_count_on_message_in_memory: int = field(default=32_768, metadata=LIVE)
     """Messages of one pull answer. Apache: 32; ours asks for large pulls, Apache's clients never ask for more than
     they want."""
-    max_transfer_bytes_on_message_in_memory: int = 256 * 1024
+    max_transfer_bytes_on_message_in_memory: int = field(default=256 * 1024, metadata=LIVE)
     """Bytes of one pull answer, unless the client asks for more by ``maxMsgBytes``."""
 
 
@@ -264,18 +267,18 @@ class PopSettings:
 class TransactionSettings:
     """Half messages."""
 
-    transaction_time_out: int = 6_000
+    transaction_time_out: int = field(default=6_000, metadata=LIVE)
     """ms between the half message and its first check."""
-    transaction_check_interval: int = 30_000
+    transaction_check_interval: int = field(default=30_000, metadata=LIVE)
     """ms between two checks of one half message."""
-    transaction_check_max: int = 15
+    transaction_check_max: int = field(default=15, metadata=LIVE)
     """Checks after which a half message is parked in TRANS_CHECK_MAX_TIME_TOPIC."""
-    decisive_check_grace: int = 500
+    decisive_check_grace: int = field(default=500, metadata=LIVE)
     """ms a client may be without a connection before its half messages with decisive checkers are checked early;
     negative: never."""
     decisive_check_grace_at_start: int = 5_000
     """The same in ms after the start of the broker, for clients that sent half messages before."""
-    reject_transaction_message: bool = False
+    reject_transaction_message: bool = field(default=False, metadata=LIVE)
     transaction_op_msg_max_size: int = 4_096
     """bytes of an op message that settles several half messages; 1: each has its own, as 4.x brokers need it."""
 
@@ -330,15 +333,15 @@ class StoreSettings:
 class RetentionSettings:
     """When old log files are deleted."""
 
-    delete_when: str = "04"
+    delete_when: str = field(default="04", metadata=LIVE)
     """Hours of the day, local time, separated by ``;``, when old log files are deleted."""
-    file_reserved_time: int = 72
+    file_reserved_time: int = field(default=72, metadata=LIVE)
     """hours"""
-    disk_max_used_space_ratio: int = 75
+    disk_max_used_space_ratio: int = field(default=75, metadata=LIVE)
     """Percent of the disk in use at which old log files are deleted at any hour."""
-    clean_file_forcibly_enable: bool = True
+    clean_file_forcibly_enable: bool = field(default=True, metadata=LIVE)
     """Whether log files are deleted before their time when the disk gets full."""
-    disk_space_clean_forcibly_ratio: int = 85
+    disk_space_clean_forcibly_ratio: int = field(default=85, metadata=LIVE)
     """Percent of the disk in use at which the oldest log files are deleted whatever their age."""
 
     def __post_init__(self) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.broker.config import FIELDS, BrokerConfig, from_properties, key_of, parse_properties
+from gantrymq.broker.config import CHANGEABLE, FIELDS, BrokerConfig, from_properties, key_of, parse_properties
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.operations.settings import CHANGEABLE, SettingsAdministration, to_properties, with_properties
+from gantrymq.broker.operations.settings import SettingsAdministration, to_properties, with_properties
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.refusals import RESPONSE_CODES
 from gantrymq.protocol.bodies.topics import DataVersion
@@ -36,8 +36,7 @@ def test_all_settings_are_shown_and_read_back() -> None:
     assert from_properties(text) == (config, [])
 
 
-def test_what_may_change_exists() -> None:
-    assert {field.name for field in FIELDS.values()} >= CHANGEABLE
+def test_what_may_change_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs/settings.md").read_text()
     documented = page.partition("These settings can be changed:")[2]
     assert set(re.findall(r"`([a-zA-Z]+)`", documented)) == {key_of(name) for name in CHANGEABLE}

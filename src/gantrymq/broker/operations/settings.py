@@ -1,17 +1,17 @@
 """Settings that an operator can change while the broker runs.
 
-Only what is listed here may change; everything else was used for something that cannot be made again. Source:
-Configuration.
+Only fields that are marked as live may change; everything else was used for something that cannot be made again.
+Source: Configuration.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from gantrymq.access.settings import HIDDEN, SECRET_KEYS
-from gantrymq.broker.config import FIELDS, BrokerConfig, convert, key_of
+from gantrymq.broker.config import CHANGEABLE, FIELDS, BrokerConfig, convert, key_of
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.errors import ConfigError
@@ -20,45 +20,6 @@ from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk, read_whole, write_durably
 
 log = logging.getLogger("gantrymq.broker")
-
-CHANGEABLE: Final = frozenset(
-    {
-        "auto_create_subscription_group",
-        "auto_create_topic_enable",
-        "broker_permission",
-        "channel_expired_timeout",
-        "clean_file_forcibly_enable",
-        "decisive_check_grace",
-        "delete_when",
-        "disk_max_used_space_ratio",
-        "disk_space_clean_forcibly_ratio",
-        "file_reserved_time",
-        "first_request_timeout",
-        "long_polling_enable",
-        "long_polling_gather_mills",
-        "max_bytes_in_flight",
-        "max_bytes_in_flight_per_host",
-        "max_connections",
-        "max_connections_per_host",
-        "max_consumer_groups",
-        "max_message_size",
-        "max_requests_per_second",
-        "max_topics",
-        "max_transfer_bytes_on_message_in_memory",
-        "max_transfer_count_on_message_in_memory",
-        "notify_consumer_ids_changed_enable",
-        "register_broker_timeout_mills",
-        "register_name_server_period",
-        "reject_transaction_message",
-        "short_polling_time_mills",
-        "slow_reader_timeout",
-        "transaction_check_interval",
-        "transaction_check_max",
-        "transaction_time_out",
-        "use_server_side_reset_offset",
-    }
-)
-"""Fields that may change."""
 
 
 class SettingsAdministration:
