@@ -13,6 +13,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
 
+from tools.changes import CHANGES, rooms
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 SOURCE: Final = ROOT / "src"
 PACKAGE: Final = SOURCE / "gantrymq"
@@ -102,7 +104,13 @@ def main() -> int:
         print("   ", " - ".join(circle))
     print(f"doors that broker.py names: {len(doors_named(drawn))}")
     print(f"lines of gantrymq.testing: {lines('testing')}, of gantrymq.simulation: {lines('simulation')}")
-    return 1 if around else 0
+    far = 0
+    print("rooms that a change touches, and how many it may touch:")
+    for change in CHANGES:
+        touched = rooms(change, PACKAGE)
+        far += len(touched) > change.limit
+        print(f"    {len(touched)} of {change.limit}  {change.title}: {', '.join(touched)}")
+    return 1 if around or far else 0
 
 
 if __name__ == "__main__":

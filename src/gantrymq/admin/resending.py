@@ -17,16 +17,6 @@ from gantrymq.protocol.headers.send import SendMessage, SendMessageAnswer
 
 GROUP: Final = "gantry-resend"
 """The producer group of copies."""
-_OF_THE_FIRST: Final = properties.BROKER_ONLY | properties.DELAYS | {
-    properties.TRANSACTION_PREPARED, properties.PRODUCER_GROUP, properties.MIN_OFFSET, properties.MAX_OFFSET,
-    properties.REGION, properties.TRACE_ON, properties.CLUSTER, properties.WAIT, properties.RECONSUME_TIME,
-    properties.MAX_RECONSUME_TIMES, properties.CONSUME_START_TIME, properties.CHECK_IMMUNITY_SECONDS,
-    properties.IMMUNE_WHILE_CONNECTED, properties.SENDING_CLIENT, properties.LOCAL_TRANSACTION,
-    properties.FIRST_POP_TIME, properties.TIMER_ENQUEUE_MS, properties.TIMER_DEQUEUE_MS, properties.TIMER_ROLL_TIMES,
-    properties.DEAD_LETTER_ORIGIN_TOPIC, properties.DEAD_LETTER_ORIGIN_MESSAGE_ID, properties.RETRY_TOPIC,
-    properties.ORIGIN_MESSAGE_ID,
-}  # fmt: skip
-"""What belonged to the first delivery."""
 _STORED: Final = (
     ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT,
     ResponseCode.SLAVE_NOT_AVAILABLE,
@@ -46,7 +36,7 @@ def copy_of(message: MessageView, group: str | None) -> tuple[str, dict[str, str
     topic = origin_topic(message)
     if topic in system_topics.NOT_SENDABLE or topic.startswith(system_topics.DEAD_LETTER_PREFIX):
         raise ConfigError(f"the topic of message {message.message_id} is not known; it is in {message.topic}")
-    kept = {name: value for name, value in message.properties.items() if name not in _OF_THE_FIRST}
+    kept = {name: value for name, value in message.properties.items() if name not in properties.OF_ONE_DELIVERY}
     if group is None:
         return topic, kept
     origin = message.properties.get(properties.ORIGIN_MESSAGE_ID) or message.offset_message_id

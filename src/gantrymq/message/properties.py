@@ -84,6 +84,14 @@ BROKER_ONLY: Final = frozenset(
 """Properties that only a broker may set. A broker removes them from the messages it receives, because with them a
 sender could change what the broker does (X1)."""
 
+OF_ONE_DELIVERY: Final = BROKER_ONLY | DELAYS | {
+    TRANSACTION_PREPARED, PRODUCER_GROUP, MIN_OFFSET, MAX_OFFSET, REGION, TRACE_ON, CLUSTER, WAIT, RECONSUME_TIME,
+    MAX_RECONSUME_TIMES, CONSUME_START_TIME, CHECK_IMMUNITY_SECONDS, IMMUNE_WHILE_CONNECTED, SENDING_CLIENT,
+    LOCAL_TRANSACTION, FIRST_POP_TIME, TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS, TIMER_ROLL_TIMES,
+    DEAD_LETTER_ORIGIN_TOPIC, DEAD_LETTER_ORIGIN_MESSAGE_ID, RETRY_TOPIC, ORIGIN_MESSAGE_ID,
+}  # fmt: skip
+"""What belongs to one delivery of a message: a copy that is sent again does not have it."""
+
 RESERVED: Final = frozenset(
     {
         KEYS, TAGS, WAIT, DELAY, RETRY_TOPIC, REAL_TOPIC, REAL_QUEUE_ID, TRANSACTION_PREPARED, PRODUCER_GROUP,

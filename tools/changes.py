@@ -1,0 +1,75 @@
+"""Which rooms a change touches: each kind of change is measured by an example that exists.
+
+A *room* is a folder of the package. A change touches every room whose code names its example: as a name, an attribute,
+an argument or a text; in a template, as a text in quotation marks. Comments, docstrings and imports do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One kind of change. ``limit``: rooms that it may touch. ``example``: one that was made, as a regular expression
+    for its names in the code."""
+
+    title: str
+    limit: int
+    example: str
+
+
+CHANGES: Final = (
+    Change("a method of a door (GET /transactions/{id})", 2, r"^/transactions/\{id\}$"),
+    Change("an option of the Spark source (maxBytesPerTrigger)", 2, r"(?i)^max_?bytes_?per_?trigger$"),
+    Change("a page of the console (/traces)", 3, r"^/traces$|^traces\.html$"),
+    Change("when a half message is checked", 2, r"^(CheckSchedule|check_policy|CheckAction|immunity_end)$"),
+    Change("a property of messages (1ST_POP_TIME)", 2, r"FIRST_POP_TIME|1ST_POP_TIME"),
+    Change("a metric (rocketmq_delay_message_latency_seconds)", 1, r"rocketmq_delay_message_latency|DELAY_LATENCY"),
+    Change("a type of messages (FIFO)", 3, r"^FIFO$"),
+    Change("a compression (ZSTD)", 2, r"^ZSTD$|COMPRESSION_ZSTD|^zstandard$"),
+    Change("a rule of retention (by the space in use)", 2, r"disk_space_clean_forcibly_ratio"),
+)
+
+
+def rooms(change: Change, package: Path) -> list[str]:
+    """The folders whose code names the example, relative to the package."""
+    example = re.compile(change.example)
+    return sorted(
+        {
+            path.parent.relative_to(package).as_posix()
+            for path in package.rglob("*.*")
+            if any(example.search(name) for name in _names(path))
+        }
+    )
+
+
+def _names(path: Path) -> Iterator[str]:
+    match path.suffix:
+        case ".py":
+            yield from _names_in_code(ast.parse(path.read_bytes()))
+        case ".html":
+            yield from re.findall(r'"([^"]*)"', path.read_text())
+
+
+def _names_in_code(tree: ast.Module) -> Iterator[str]:
+    documents = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Constant(value=str(text)) if id(node) not in documents:
+                yield text
