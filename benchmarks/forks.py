@@ -46,7 +46,7 @@ from gantrymq.transactions.records.commit import append_commit
 from gantrymq.transactions.records.half import final_record, new_record_of, op_record, with_real_place
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Cause, Decision
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 
 ROUNDS = 9
 CALLS = 2000

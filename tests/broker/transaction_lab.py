@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gantrymq.broker.check import Check
-from gantrymq.broker.client import Operator
+from gantrymq.broker.client import Check, Operator
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
-from gantrymq.broker.transactions.end_request import EndRequest
+from gantrymq.broker.transactions.end import EndRequest
 from gantrymq.errors import DiskFull, StoreError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
@@ -25,7 +24,7 @@ from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.config import TransactionConfig
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 
 HOST = pack_host("127.0.0.1:30911")
 GROUP = "PG_lab"

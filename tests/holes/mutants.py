@@ -26,8 +26,7 @@ from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Cause, Decision
 from gantrymq.transactions.table.due_times import DueTimes
-from gantrymq.transactions.table.open_half import OpenHalf
-from gantrymq.transactions.table.open_halves import TransactionTable
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 from tests.holes.case import Mutant
 
 Patch = pytest.MonkeyPatch

@@ -11,7 +11,7 @@ from typing import Any
 
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Check
 from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.mutants import PUT_BACK, Patch

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gantrymq.broker.transactions.checks import TransactionChecks
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.mutants import PUT_BACK, Patch
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, Stage, key_of

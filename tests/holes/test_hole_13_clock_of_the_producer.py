@@ -12,8 +12,7 @@ from functools import partial
 
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.protocol.stored_message import decode_record
-from gantrymq.transactions.table.open_half import OpenHalf
-from gantrymq.transactions.table.open_halves import TransactionTable
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 from tests.holes.case import Apache, Case, Mutant, Observed, On, both
 from tests.holes.mutants import QUEUE_OF_CHECKS, Patch
 from tests.holes.stage import INTERVAL_S, Stage, key_of

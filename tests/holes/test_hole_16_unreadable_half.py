@@ -17,7 +17,7 @@ from gantrymq.broker.transactions.half_notes_file import HalfNotesFile
 from gantrymq.errors import CorruptRecord
 from gantrymq.message.transaction import Resolution
 from gantrymq.transactions import rebuild
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import always
 from tests.holes.case import Apache, Case, Mutant, NotRepeated, Observed, On, both
 from tests.holes.mutants import Patch

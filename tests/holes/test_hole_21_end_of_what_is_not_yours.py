@@ -16,8 +16,7 @@ import pytest
 from gantrymq.broker.client import Client
 from gantrymq.broker.registries.clients import ProducerGroups
 from gantrymq.broker.transactions import end
-from gantrymq.broker.transactions.end import Done, EndOperation
-from gantrymq.broker.transactions.end_request import EndRequest
+from gantrymq.broker.transactions.end import Done, EndOperation, EndRequest
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
@@ -27,7 +26,7 @@ from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import decode_record, encode_stored
 from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.rules.states import State
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Half, Producer
 from tests.holes.case import Apache, Case, Mutant, Observed, both
 from tests.holes.senders import BODY_AT, Plain, send, silent
@@ -164,7 +163,7 @@ def _the_address_is_enough(patch: pytest.MonkeyPatch) -> None:
         return peer[:-4] == born_host[:-4]
 
     patch.setattr(end, "is_sender", is_sender)
-    patch.setattr(end, "_may_mean", lambda *_: True)
+    patch.setattr(end, "may_mean", lambda *_: True)
 
 
 def _only_members(patch: pytest.MonkeyPatch) -> None:

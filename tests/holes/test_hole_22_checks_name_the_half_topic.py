@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gantrymq.broker.remoting import check_back
+from gantrymq.broker.remoting import client_session
 from gantrymq.message.system_topics import HALF
 from gantrymq.protocol.headers.transaction import CheckTransactionState
 from tests.holes.case import Apache, Case, Mutant, Observed
@@ -33,7 +33,7 @@ def _half_topic(patch: pytest.MonkeyPatch) -> None:
     def header(**fields: Any) -> CheckTransactionState:
         return CheckTransactionState(**fields | {"topic": HALF})
 
-    patch.setattr(check_back, "CheckTransactionState", header)
+    patch.setattr(client_session, "CheckTransactionState", header)
 
 
 CASES = [

@@ -14,8 +14,7 @@ import pytest
 from gantrymq.aio import LocalTransactionState, Message, MessageView
 from gantrymq.broker.client import Client
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.transactions.end import Done, EndOperation
-from gantrymq.broker.transactions.end_request import EndRequest
+from gantrymq.broker.transactions.end import Done, EndOperation, EndRequest
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.sending.half_ends import HalfEnds, result_of

@@ -17,8 +17,7 @@ from gantrymq.aio import LocalTransactionState, Message, MessageView
 from gantrymq.broker.client import Client
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.transactions.end import Done, EndOperation
-from gantrymq.broker.transactions.end_request import EndRequest
+from gantrymq.broker.transactions.end import Done, EndOperation, EndRequest
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.sending.half_ends import HalfEnds, result_of

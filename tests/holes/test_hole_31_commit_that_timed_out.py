@@ -13,12 +13,11 @@ import pytest
 
 from gantrymq.broker.client import Client
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.transactions.end import Done, EndOperation
-from gantrymq.broker.transactions.end_request import EndRequest
+from gantrymq.broker.transactions.end import Done, EndOperation, EndRequest
 from gantrymq.errors import StoreError
 from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.rules.states import State
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import OurStage, Stage
 

@@ -13,7 +13,7 @@ import pytest
 from gantrymq.broker.transactions.checks import MAX_BACKOFF_S, TransactionChecks
 from gantrymq.errors import StoreError
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import always
 from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, OurStage, Stage, key_of, require

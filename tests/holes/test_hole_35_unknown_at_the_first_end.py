@@ -20,7 +20,7 @@ from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.transaction import EndTransaction
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Half, Producer
 from tests.holes.case import Apache, Case, Mutant, NotRepeated, Observed, both
 from tests.holes.stage import INTERVAL_S, OurStage, Stage, require

@@ -13,10 +13,10 @@ from collections.abc import Callable
 import pytest
 
 from gantrymq.broker.client import Connection
-from gantrymq.broker.transactions.check_turns import CheckTurns
+from gantrymq.broker.transactions.check_schedule import CheckTurns
 from gantrymq.broker.transactions.checks import TransactionChecks
 from gantrymq.message.transaction import Resolution
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.holes.actors import Check
 from tests.holes.case import Case, Mutant, NotRepeated, Observed
 from tests.holes.stage import CHECK_MAX, INTERVAL_S, OurStage, Stage

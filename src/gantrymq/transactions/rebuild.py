@@ -33,8 +33,7 @@ from gantrymq.transactions.records.half_notes import Block, open_half
 from gantrymq.transactions.rules.check_policy import immunity_ms
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Coverage, Decision, DecisionLog
-from gantrymq.transactions.table.open_half import NOT_NOTED, OpenHalf
-from gantrymq.transactions.table.open_halves import TransactionTable
+from gantrymq.transactions.table.open_halves import NOT_NOTED, OpenHalf, TransactionTable
 
 log = logging.getLogger("gantrymq.transactions")
 

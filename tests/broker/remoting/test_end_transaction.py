@@ -9,8 +9,7 @@ from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_calls import ClientCalls
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
-from gantrymq.broker.transactions.end import Done
-from gantrymq.broker.transactions.end_request import EndRequest
+from gantrymq.broker.transactions.end import Done, EndRequest
 from gantrymq.message.transaction import OPERATOR_REMARK, Resolution
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, SerializeType, decode_command, encode_request

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.refusal import Refusal
-from gantrymq.broker.transactions.check_schedule import LOOKS_PER_TURN
-from gantrymq.broker.transactions.check_turns import OUTSTANDING_PER_PRODUCER
+from gantrymq.broker.transactions.check_schedule import LOOKS_PER_TURN, OUTSTANDING_PER_PRODUCER
 from gantrymq.broker.transactions.checks import AGE_LIMIT_GRACE_S
 from gantrymq.message import properties
 from gantrymq.message.system_topics import PARKED

@@ -18,7 +18,7 @@ from gantrymq.message.system_topics import HALF
 from gantrymq.message.transaction import Resolution
 from gantrymq.store.config import FlushDiskType
 from gantrymq.transactions.rebuild import Rebuilt, rebuild
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.broker.transaction_lab import DONE, GROUP, TOPIC, Half, Lab
 from tests.support.halves import half_record
 

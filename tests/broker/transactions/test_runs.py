@@ -16,7 +16,7 @@ from gantrymq.protocol.halves import HalfEnd
 from gantrymq.store.config import FlushDiskType
 from gantrymq.transactions.records.half import OP_BYTES_MAX
 from gantrymq.transactions.rules.states import State
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.broker.test_transaction_crashes import cut_log, places, records_of
 from tests.broker.transaction_lab import GROUP, TOPIC, Lab, LabClient
 

@@ -21,7 +21,7 @@ from gantrymq.transactions.records.commit import append_commit, append_commits
 from gantrymq.transactions.records.half import final_record, new_record_of, op_record
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Cause, Decision
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 from tests.support.halves import half_record
 from tests.support.places import run, small
 from tests.support.records import encode_record

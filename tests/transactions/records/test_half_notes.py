@@ -19,7 +19,7 @@ from gantrymq.transactions.records.half_notes import (
     size_of,
 )
 from gantrymq.transactions.rules.states import State
-from gantrymq.transactions.table.open_half import NOT_NOTED, OpenHalf
+from gantrymq.transactions.table.open_halves import NOT_NOTED, OpenHalf
 
 NUMBERS = st.integers(0, 2**62)
 TEXTS = st.text(max_size=40)

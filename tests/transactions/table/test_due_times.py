@@ -7,8 +7,7 @@ from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table import due_times
 from gantrymq.transactions.table.decisions import DecisionLog
 from gantrymq.transactions.table.due_times import DueTimes
-from gantrymq.transactions.table.open_half import OpenHalf
-from gantrymq.transactions.table.open_halves import TransactionTable
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 
 PUSHES = st.lists(st.tuples(st.integers(0, 50), st.lists(st.integers(0, 20), max_size=3, unique=True)), max_size=200)
 

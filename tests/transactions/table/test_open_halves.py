@@ -7,8 +7,7 @@ import pytest
 from gantrymq.errors import InvariantViolated
 from gantrymq.transactions.rules.states import Event, State
 from gantrymq.transactions.table.decisions import Decision, DecisionLog
-from gantrymq.transactions.table.open_half import OpenHalf
-from gantrymq.transactions.table.open_halves import KEPT_RECORDS_BYTES, RECORD_BYTES, TransactionTable
+from gantrymq.transactions.table.open_halves import KEPT_RECORDS_BYTES, RECORD_BYTES, OpenHalf, TransactionTable
 
 
 def half(queue_offset: int, key: str = "", *copies: int) -> OpenHalf:

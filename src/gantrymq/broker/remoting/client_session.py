@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gantrymq.broker.check import Check
+from gantrymq.broker.client import Check
 from gantrymq.broker.pushes import (
     AnswerDone,
     ConsumerAnswer,
@@ -18,7 +18,6 @@ from gantrymq.broker.pushes import (
     ReplyDone,
     RunningInfoQuestion,
 )
-from gantrymq.broker.remoting.check_back import check_frame
 from gantrymq.broker.remoting.client_calls import Answered, ClientCalls
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.protocol.bodies.progress import OffsetsByQueue, PositionsByClient, key_of
@@ -27,7 +26,9 @@ from gantrymq.protocol.command import Command, Header, encode_request
 from gantrymq.protocol.headers.consumer import ConsumerIdsChanged
 from gantrymq.protocol.headers.send import PushReply
 from gantrymq.protocol.headers.tools import ClientOfGroup, ConsumeDirectly, GetConsumerStatus, ResetOffset
+from gantrymq.protocol.headers.transaction import CheckTransactionState
 from gantrymq.protocol.hosts import pack_host
+from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.protocol.stored_message import encode_stored
 from gantrymq.remoting.session import Host, Session
 from gantrymq.runtime.network import Link
@@ -133,3 +134,19 @@ def _problem(answer: Command | None) -> str | None:
     if answer.code == ResponseCode.SUCCESS:
         return None
     return answer.remark or f"it answered with code {answer.code}"
+
+
+def check_frame(check: Check, opaque: int) -> bytes:
+    """The one-way request. The client answers it with END_TRANSACTION, which has a number of its own."""
+    key = check.unique_key or None
+    header = CheckTransactionState(
+        tran_state_table_offset=check.queue_offset,
+        commit_log_offset=check.log_offset,
+        msg_id=key,
+        transaction_id=key,
+        offset_msg_id=offset_message_id(check.store_host, check.log_offset),
+        # Clients copy this into their answer, which is authorised by it: the real topic, not the half topic (hole 22).
+        topic=check.topic,
+        bname=check.broker_name or None,
+    )
+    return encode_request(RequestCode.CHECK_TRANSACTION_STATE, opaque, header, check.message, one_way=True)

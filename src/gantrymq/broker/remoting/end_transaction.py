@@ -6,14 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from gantrymq.broker.client import Client
+from gantrymq.broker.client import Client, Operator
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.broker.remoting.operators import operator_of
 from gantrymq.broker.remoting.refusals import rejected
-from gantrymq.broker.transactions.end import Done
-from gantrymq.broker.transactions.end_request import EndRequest
-from gantrymq.message.transaction import Resolution
+from gantrymq.broker.transactions.end import Done, EndRequest
+from gantrymq.message.transaction import OPERATOR_REMARK, Resolution
 from gantrymq.protocol.command import ONE_WAY_FLAG, Command, reader_of, success_of
 from gantrymq.protocol.headers.transaction import EndTransaction
 
@@ -50,3 +48,11 @@ class EndTransactionHandler:
 
 def _answer(session: ClientSession, command: Command, refused: Refused | None) -> None:
     session.answer(command, success_of(command) if refused is None else rejected(command, refused))
+
+
+def operator_of(command: Command) -> Operator | None:
+    """The person who sent a request by a tool, with the note; None when a program sent it."""
+    remark = command.remark
+    if remark and remark.startswith(OPERATOR_REMARK):
+        return Operator(remark.removeprefix(OPERATOR_REMARK))
+    return None

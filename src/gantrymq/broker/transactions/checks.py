@@ -7,11 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gantrymq.broker.check import Check
-from gantrymq.broker.client import Client, Connection
-from gantrymq.broker.transactions.changed_times import ChangedTimes
-from gantrymq.broker.transactions.check_schedule import CheckSchedule
-from gantrymq.broker.transactions.check_turns import CheckTurns
+from gantrymq.broker.client import Check, Client, Connection
+from gantrymq.broker.transactions.check_schedule import ChangedTimes, CheckSchedule, CheckTurns
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.broker.transactions.history import TransactionHistory
@@ -28,8 +25,7 @@ from gantrymq.transactions.records.half_copies import HalfReading
 from gantrymq.transactions.rules.check_policy import CheckAction, Immunity, decide
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Cause, Decision
-from gantrymq.transactions.table.open_half import OpenHalf
-from gantrymq.transactions.table.open_halves import TransactionTable
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 
 log = logging.getLogger("gantrymq.transactions")
 

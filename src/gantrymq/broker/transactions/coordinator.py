@@ -50,8 +50,7 @@ from gantrymq.transactions.records.half import (
 from gantrymq.transactions.rules.check_policy import has_decisive_checkers, immunity_ms
 from gantrymq.transactions.rules.states import TRANSITIONS, Event, State
 from gantrymq.transactions.table.decisions import Cause, DecisionLog
-from gantrymq.transactions.table.open_half import OpenHalf, Waiting
-from gantrymq.transactions.table.open_halves import TransactionTable
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable, Waiting
 
 log = logging.getLogger("gantrymq.transactions")
 

@@ -11,8 +11,7 @@ from typing import Final
 
 from gantrymq.broker.client import Client
 from gantrymq.broker.refusal import Refused
-from gantrymq.broker.transactions.end import EndOperation, refusal_of
-from gantrymq.broker.transactions.end_request import EndRequest
+from gantrymq.broker.transactions.end import EndOperation, EndRequest, refusal_of
 from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.broker.transactions.ports import TopicLookup
 from gantrymq.errors import StoreError, StoreUnavailable
@@ -21,8 +20,7 @@ from gantrymq.protocol.halves import HalfEnd
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half_copies import HalfReading
 from gantrymq.transactions.rules.states import State
-from gantrymq.transactions.table.open_half import OpenHalf
-from gantrymq.transactions.table.open_halves import TransactionTable
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 
 Results = Sequence[Refused | None]
 """What became of each end of a request, in its order; None: it is done."""

@@ -20,8 +20,7 @@ from gantrymq.transactions.records.commit import append_commit, append_commits
 from gantrymq.transactions.records.half import final_record, new_record_of, op_record, parked_record
 from gantrymq.transactions.rules.states import TRANSITIONS, Event, State
 from gantrymq.transactions.table.decisions import Cause, Decision
-from gantrymq.transactions.table.open_half import OpenHalf, Waiting
-from gantrymq.transactions.table.open_halves import TransactionTable
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable, Waiting
 
 log = logging.getLogger("gantrymq.transactions")
 

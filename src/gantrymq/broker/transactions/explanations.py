@@ -29,7 +29,7 @@ from gantrymq.transactions.history.explanation import explanation, iso
 from gantrymq.transactions.records.half import parse_op
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Decision
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 
 WORKING_MAX: Final = 16
 """Explanations made at the same time; each may read a lot."""

@@ -20,8 +20,7 @@ from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half import HALF_QUEUE_ID, with_real_place
 from gantrymq.transactions.rules.check_policy import immunity_ms
 from gantrymq.transactions.rules.states import TRANSITIONS, Event, State
-from gantrymq.transactions.table.open_half import OpenHalf, Waiting
-from gantrymq.transactions.table.open_halves import TransactionTable
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable, Waiting
 
 RunDone = Callable[[Sequence[OpenHalf], StoreError | None], None]
 """Called once, when all halves of a run are safe, or with the reason why they are not."""

@@ -19,7 +19,7 @@ from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk, File
 from gantrymq.transactions.history import events
 from gantrymq.transactions.history.events import BROKER, Event, Kind, key_of, pack
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 
 log = logging.getLogger("gantrymq.transactions")
 

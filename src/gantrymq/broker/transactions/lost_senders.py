@@ -31,8 +31,7 @@ from gantrymq.broker.transactions.ports import ProducerGroups
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.transactions.config import TransactionConfig
 from gantrymq.transactions.rules.states import State
-from gantrymq.transactions.table.open_half import OpenHalf
-from gantrymq.transactions.table.open_halves import TransactionTable
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 
 GRACE_STEPS: Final = 5
 """The grace period consists of this many timers in a row. If the loop was blocked, only one of them runs out, not

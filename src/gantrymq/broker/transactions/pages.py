@@ -25,8 +25,7 @@ from gantrymq.transactions.history.diagnosis import CheckProgress, Surroundings,
 from gantrymq.transactions.history.evidence import HalfRecord
 from gantrymq.transactions.history.explanation import iso
 from gantrymq.transactions.rules.states import State
-from gantrymq.transactions.table.open_half import OpenHalf
-from gantrymq.transactions.table.open_halves import TransactionTable
+from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
 
 COUNT_MAX: Final = 500
 """Transactions of one page; each is read from the log."""

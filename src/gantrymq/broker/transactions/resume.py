@@ -19,7 +19,7 @@ from gantrymq.message.system_topics import HALF, PARKED
 from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.history.events import Kind
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 
 log = logging.getLogger("gantrymq.transactions")
 

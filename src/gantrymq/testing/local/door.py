@@ -17,7 +17,7 @@ from typing import Final, Self
 from gantrymq.access.guard import Denied
 from gantrymq.access.operations import CONSUME, END, SEND, Operation, Role
 from gantrymq.access.values import User
-from gantrymq.broker.check import Check
+from gantrymq.broker.client import Check
 from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest, PullResult
 from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.pushes import (
@@ -31,7 +31,7 @@ from gantrymq.broker.pushes import (
 )
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.submission import Stored, Submission
-from gantrymq.broker.transactions.end_request import EndRequest
+from gantrymq.broker.transactions.end import EndRequest
 from gantrymq.errors import Closed
 from gantrymq.message import flags, properties
 from gantrymq.message.message import Message, MessageView

@@ -33,7 +33,7 @@ from gantrymq.transactions.records.half import (
     with_real_place,
 )
 from gantrymq.transactions.table.decisions import Decision
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 
 Parts: TypeAlias = tuple[bytes, ...]
 Appended: TypeAlias = tuple[list[bytes], list[Pending]]

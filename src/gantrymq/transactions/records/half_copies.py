@@ -20,7 +20,7 @@ from gantrymq.protocol.stored_message import AT_QUEUE_OFFSET, FIXED_SIZE, scan
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half import HalfFields, read_half
 from gantrymq.transactions.table.decisions import Decision, DecisionLog
-from gantrymq.transactions.table.open_half import OpenHalf
+from gantrymq.transactions.table.open_halves import OpenHalf
 
 log = logging.getLogger("gantrymq.transactions")
 

@@ -27,7 +27,7 @@ import msgspec
 
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.transactions.rules.states import State
-from gantrymq.transactions.table.open_half import NOT_NOTED, OpenHalf
+from gantrymq.transactions.table.open_halves import NOT_NOTED, OpenHalf
 
 HEAD_BYTES: Final = 24
 MAX_BLOCK_BYTES: Final = 1 << 26

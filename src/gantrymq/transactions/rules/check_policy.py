@@ -86,6 +86,7 @@ POLICY: Final = DecisionTable(
         ((State.OPEN, _OVER, False, False, True, False, False, ANY), CheckAction.PARK_OLD),
     ],
 )
+_ACTIONS: Final = POLICY.results
 
 
 def decide(
@@ -93,7 +94,7 @@ def decide(
     crowded: bool,
 ) -> CheckAction:  # fmt: skip
     """The action for these facts; see FACTS for their meaning."""
-    return POLICY[state, immunity, outstanding, exhausted, too_old, asked, online, crowded]
+    return _ACTIONS[state, immunity, outstanding, exhausted, too_old, asked, online, crowded]
 
 
 def immunity_ms(text: str | None, timeout_ms: int) -> int:

@@ -102,4 +102,14 @@ def is_sender(peer: bytes, born_host: bytes, unique_key: str, named: tuple[str |
     return peer == born_host or (unique_key != "" and unique_key in named)
 
 
+def may_mean(unique_key: str, named: tuple[str | None, ...]) -> bool:
+    """Whether a request means the half that lies where it says, and not one that lay there before. ``named``: the ids
+    in the request.
+
+    When the end of the log is lost (a power cut with ASYNC_FLUSH, a bad last record), the next half takes the place of
+    one that was answered, and whose sender may be alive. All official clients put the UNIQ_KEY into one of two fields.
+    """
+    return unique_key in named or not any(named) or not unique_key
+
+
 _PORT_BYTES: Final = 4

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gantrymq.broker.check import Check
-from gantrymq.broker.remoting.check_back import check_frame
+from gantrymq.broker.client import Check
+from gantrymq.broker.remoting.client_session import check_frame
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import decode_command
 from gantrymq.protocol.frame import FrameSplitter
