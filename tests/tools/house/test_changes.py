@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tools.house.changes import CHANGES, Change, rooms
 
-from tools.changes import CHANGES, Change, rooms
 from tools.house import PACKAGE
 
 

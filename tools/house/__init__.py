@@ -7,15 +7,12 @@ lazy public names of a package (``__init__.py``) are no arrows, because nothing 
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
 
-from tools.changes import CHANGES, rooms
-
-ROOT: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCE: Final = ROOT / "src"
 PACKAGE: Final = SOURCE / "gantrymq"
 
@@ -93,25 +90,3 @@ def doors_named(drawn: Arrows) -> list[str]:
     """Modules of doors that the broker itself names."""
     inside = ("gantrymq.broker.remoting", "gantrymq.broker.http")
     return sorted(target for target in drawn["gantrymq.broker.broker"] if target.startswith(inside))
-
-
-def main() -> int:
-    drawn = arrows()
-    around = circles(drawn)
-    print(f"{len(drawn)} modules, {sum(map(len, drawn.values()))} arrows")
-    print(f"circles of imports: {len(around)}")
-    for circle in around:
-        print("   ", " - ".join(circle))
-    print(f"doors that broker.py names: {len(doors_named(drawn))}")
-    print(f"lines of gantrymq.testing: {lines('testing')}, of gantrymq.simulation: {lines('simulation')}")
-    far = 0
-    print("rooms that a change touches, and how many it may touch:")
-    for change in CHANGES:
-        touched = rooms(change, PACKAGE)
-        far += len(touched) > change.limit
-        print(f"    {len(touched)} of {change.limit}  {change.title}: {', '.join(touched)}")
-    return 1 if around or far else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,30 @@
+"""Prints the figures of the house; exits with 1 when there is a circle, or when a change touches too many rooms."""
+
+from __future__ import annotations
+
+import sys
+
+from . import PACKAGE, arrows, circles, doors_named, lines
+from .changes import CHANGES, rooms
+
+
+def main() -> int:
+    drawn = arrows()
+    around = circles(drawn)
+    print(f"{len(drawn)} modules, {sum(map(len, drawn.values()))} arrows")
+    print(f"circles of imports: {len(around)}")
+    for circle in around:
+        print("   ", " - ".join(circle))
+    print(f"doors that broker.py names: {len(doors_named(drawn))}")
+    print(f"lines of gantrymq.testing: {lines('testing')}, of gantrymq.simulation: {lines('simulation')}")
+    far = 0
+    print("rooms that a change touches, and how many it may touch:")
+    for change in CHANGES:
+        touched = rooms(change, PACKAGE)
+        far += len(touched) > change.limit
+        print(f"    {len(touched)} of {change.limit}  {change.title}: {', '.join(touched)}")
+    return 1 if around or far else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
