@@ -29,12 +29,12 @@ from benchmarks import processes
 from benchmarks.process_tree import descendants_cpu_s
 from gantrymq import aio
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.pipelines import job_session, running
-from gantrymq.spark.pipelines.events import OrderPaid
 from gantrymq.spark.pipelines.job import Job
-from gantrymq.spark.pipelines.order_paid import ORDER_TABLES, OrderPaidJob
-from gantrymq.spark.pipelines.progress import Progress
-from gantrymq.spark.pipelines.running import Ending
+from gantrymq.spark.pipelines.ready_made.order_event import OrderPaid
+from gantrymq.spark.pipelines.ready_made.order_paid import ORDER_TABLES, OrderPaidJob
+from gantrymq.spark.pipelines.run import job_session, running
+from gantrymq.spark.pipelines.run.progress_lines import Progress
+from gantrymq.spark.pipelines.run.running import Ending
 
 TOPIC: Final = "orders-paid"
 SENDERS, SEND_ROWS = 4, 400

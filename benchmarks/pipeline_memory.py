@@ -22,11 +22,11 @@ from typing import Any, Final
 from benchmarks import processes
 from benchmarks.order_paid import TOPIC, fill
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.pipelines import job_session, running
 from gantrymq.spark.pipelines.job import Body, DeltaTarget, Events, IcebergTarget, Job, ParquetTarget, Run
-from gantrymq.spark.pipelines.order_paid import EVENT_SCHEMA
-from gantrymq.spark.pipelines.progress import Progress
-from gantrymq.spark.pipelines.running import Ending
+from gantrymq.spark.pipelines.ready_made.order_paid import EVENT_SCHEMA
+from gantrymq.spark.pipelines.run import job_session, running
+from gantrymq.spark.pipelines.run.progress_lines import Progress
+from gantrymq.spark.pipelines.run.running import Ending
 
 GROWTH_GOAL: Final = 1.25
 """The memory behind the last rows is at most so many times that behind the first number of rows."""

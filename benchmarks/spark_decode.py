@@ -14,7 +14,7 @@ import zlib
 
 from gantrymq.message import flags, properties
 from gantrymq.protocol.stored_message import encode_record, pack_host
-from gantrymq.spark.decode import Records
+from gantrymq.spark.columns.decode import Records
 
 PLAIN = "topic,queue_id,queue_offset,body,born_timestamp"
 SELECTIONS = {

@@ -2,9 +2,9 @@
 
     python -m benchmarks.spark_planning [--rounds 9]
 
-Spark puts the zip file of PySpark in front of the search path of this process. ``gantrymq.spark.startup`` lets it take
-PySpark from where it is installed. Both ways are measured in turns, without Spark itself: the import of Spark's module
-for this process, and of our source. The last line is the ratio of the medians.
+Spark puts the zip file of PySpark in front of the search path of this process. ``gantrymq.spark.session.startup``
+lets it take PySpark from where it is installed. Both ways are measured in turns, without Spark itself: the import of
+Spark's module for this process, and of our source. The last line is the ratio of the medians.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyspark
 
 import gantrymq
 
-PROGRAM = "import pyspark.sql.streaming.python_streaming_source_runner, gantrymq.spark.source"
+PROGRAM = "import pyspark.sql.streaming.python_streaming_source_runner, gantrymq.spark.data_source"
 
 
 def seconds(path: list[Path]) -> float:

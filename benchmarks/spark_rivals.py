@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from benchmarks.spark_decode import answer
-from gantrymq.spark.decode import Records
-from gantrymq.spark.rows import ddl
+from gantrymq.spark.columns.decode import Records
+from gantrymq.spark.columns.rows import ddl
 
 ROWS = 10_000
 """In a batch; the best size for Spark."""

@@ -29,7 +29,7 @@ from benchmarks import processes, spark_kafka, spark_rivals
 from benchmarks.spark_latency import single_messages
 from benchmarks.spark_topics import COMPRESSED, LARGE, TOPIC, fill, fill_large, pull_load, pulled
 from gantrymq.client.sync import PullConsumer
-from gantrymq.spark.rows import DEFAULT_COLUMNS
+from gantrymq.spark.columns.rows import DEFAULT_COLUMNS
 
 FLOOR_ROWS = 250_000
 PLAIN = "topic,queue_id,queue_offset,body,born_timestamp"
@@ -77,7 +77,7 @@ def tell(text: str) -> None:
 
 
 def decode(columns: str) -> Callable[[bytes], int]:
-    from gantrymq.spark.decode import Records
+    from gantrymq.spark.columns.decode import Records
 
     names = columns.split(",")
     return lambda data: int(Records.scan(data).batch(names, TOPIC, "b").num_rows)

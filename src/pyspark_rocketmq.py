@@ -10,7 +10,7 @@ import os
 import sys
 
 try:
-    from gantrymq.spark.source import RocketMQDataSource as DefaultSource
+    from gantrymq.spark.data_source import RocketMQDataSource as DefaultSource
 
     __all__ = ["DefaultSource"]
 except (ImportError, AttributeError, TypeError, ValueError, RuntimeError) as error:  # what mismatched wheels raise
@@ -26,7 +26,7 @@ except (ImportError, AttributeError, TypeError, ValueError, RuntimeError) as err
             """Stands for the connector, which cannot be imported here."""
 
             def __init__(self, options: dict[str, str]) -> None:
-                os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # the process ends with this error; see spark/one_sentence.py
+                os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # the process ends with this error; see spark/error_reports.py
                 raise ImportError(REASON)
 
             @classmethod

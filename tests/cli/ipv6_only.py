@@ -22,9 +22,9 @@ from gantrymq import (
 from gantrymq.cli.serving.broker import own_address
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.spark.connections import OF_THIS_PROCESS
-from gantrymq.spark.options import Settings
-from gantrymq.spark.planning import Planner
+from gantrymq.spark.options.settings import Settings
+from gantrymq.spark.source.connections import OF_THIS_PROCESS
+from gantrymq.spark.source.planning import Planner
 from gantrymq.sql import Transactions
 from tests.cli.test_serve import Program
 from tests.cli.tool import Tool, eventually

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gantrymq.cli.lifecycle_text import NOTHING, WIDTH, lines
-from gantrymq.spark.pipelines.lifecycle import Window
+from gantrymq.spark.pipelines.ready_made.lifecycle import Window
 
 COUNTS = st.lists(st.integers(0, 10**9), min_size=4, max_size=4)
 TIMES = st.lists(st.one_of(st.none(), st.floats(0, 3.6e8)), min_size=4, max_size=4)

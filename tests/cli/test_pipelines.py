@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gantrymq.cli import pipeline_jobs, pipelines
-from gantrymq.spark.connections import OF_THIS_PROCESS
+from gantrymq.spark.source.connections import OF_THIS_PROCESS
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from gantrymq.admin import Admin
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers.consumer import UpdateConsumerOffset
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.status import QueryStatus, StatusFiles
+from gantrymq.spark.monitoring.status import QueryStatus, StatusFiles
 from tests.console.scene import send_back
 from tests.console.site import SETTINGS, Site, on_site
 

@@ -23,9 +23,9 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from gantrymq import LocalTransactionState, Message, MessageView, Producer, PullConsumer, TransactionProducer
-from gantrymq.spark.java import find_java
-from gantrymq.spark.pipelines.events import OrderPaid
-from gantrymq.spark.pipelines.replay_columns import OLD_ID
+from gantrymq.spark.pipelines.ready_made.order_event import OrderPaid
+from gantrymq.spark.pipelines.ready_made.replay_columns import OLD_ID
+from gantrymq.spark.session.java import find_java
 from tests.kill.server import Server
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "declarative_pipelines"

@@ -20,7 +20,7 @@ import pytest
 from typer.main import get_command
 
 from gantrymq.cli.pipelines import app
-from gantrymq.spark.pipelines.job_file import read_job
+from gantrymq.spark.pipelines.describe.job_file import read_job
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PROGRAMS = [EXAMPLES / "orchestrators" / name for name in ("airflow_dags.py", "dagster_definitions.py")]

@@ -185,7 +185,7 @@ def _apache(version: str, factory: pytest.TempPathFactory, **more: str) -> Itera
 def spark() -> Iterator[Any]:
     """The one Spark session of these tests; it ends with them."""
     pytest.importorskip("pyspark", reason="Spark's packages are not installed: pip install 'gantrymq[spark]'")
-    from gantrymq.spark.session import SHORT_JOBS, spark_session
+    from gantrymq.spark.session.session import SHORT_JOBS, spark_session
 
     session = spark_session("gantrymq interop", master="local[2]", conf=SHORT_JOBS)
     yield session

@@ -12,7 +12,7 @@ import pytest
 import gantrymq
 from gantrymq import LocalTransactionState, Message, MessageView
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.pipelines.events import OrderPaid
+from gantrymq.spark.pipelines.ready_made.order_event import OrderPaid
 from tests.interop.apache import ApacheCluster
 from tests.interop.our_client import PATIENT, make_topic
 
@@ -95,9 +95,9 @@ def test_a_stream_goes_on_where_it_was(spark: Any, apache: ApacheCluster, tmp_pa
 @shown("pipeline order-paid", "pipeline reconcile")
 def test_the_pipelines(spark: Any, apache: ApacheCluster, tmp_path: Path) -> None:
     """Orders that are paid, some of them sent twice; one that was rolled back; and all of it agrees."""
-    from gantrymq.spark.pipelines.order_paid import OrderPaidJob, process_topic
-    from gantrymq.spark.pipelines.progress import Progress
-    from gantrymq.spark.pipelines.reconcile import ReconcileJob, compare, read_orders
+    from gantrymq.spark.pipelines.ready_made.order_paid import OrderPaidJob, process_topic
+    from gantrymq.spark.pipelines.ready_made.reconcile import ReconcileJob, compare, read_orders
+    from gantrymq.spark.pipelines.run.progress_lines import Progress
 
     topic = make_topic(apache, "SparkOrders", message_type="TRANSACTION")
     orders = [OrderPaid(f"o-{n:03}", f"u-{n % 7}", 100 * n + 99, 1_767_225_600_000 + n) for n in range(ORDERS)]

@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[Any]:
     """The one Spark session of the tests, with every Java of the system hidden from it."""
     from gantrymq.spark import spark_session
-    from gantrymq.spark.session import SHORT_JOBS
+    from gantrymq.spark.session.session import SHORT_JOBS
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_HOME", "no-such-java")

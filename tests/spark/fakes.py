@@ -11,7 +11,7 @@ from gantrymq.errors import GantryError, RouteNotFound, Unreachable
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.protocol.stored_message import pack_host
-from gantrymq.spark.access import Access
+from gantrymq.spark.options.access import Access
 from tests.support.records import encode_record
 
 HOST = pack_host("127.0.0.1:10911")

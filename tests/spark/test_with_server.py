@@ -14,7 +14,7 @@ import pytest
 from gantrymq import LocalTransactionState, Message, MessageView, Producer, TransactionProducer, aio
 from gantrymq.errors import GantryError
 from tests.kill.server import Server
-from tests.spark.test_source import STEP_SECONDS, Collected, start
+from tests.spark.test_data_source import STEP_SECONDS, Collected, start
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.timeout(900)]
 

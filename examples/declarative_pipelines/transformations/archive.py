@@ -4,7 +4,7 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from gantrymq.spark.rows import SPARK_TYPES
+from gantrymq.spark.columns.rows import SPARK_TYPES
 
 spark = SparkSession.active()
 SOURCE = {

@@ -9,7 +9,7 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
 from gantrymq.message.system_topics import HALF, OP
-from gantrymq.spark.pipelines.transactions_joined import (
+from gantrymq.spark.pipelines.ready_made.transactions_joined import (
     HALF_COLUMNS,
     OP_COLUMNS,
     by_window,

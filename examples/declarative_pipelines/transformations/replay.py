@@ -3,7 +3,7 @@
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
-from gantrymq.spark.pipelines.replay_columns import messages_again
+from gantrymq.spark.pipelines.ready_made.replay_columns import messages_again
 
 spark = SparkSession.active()
 TARGET = {"nameServers": spark.conf.get("spark.shop.nameServers"), "topic": spark.conf.get("spark.shop.replayTo")}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from gantrymq.cli.show import safe
 
 if TYPE_CHECKING:
-    from gantrymq.spark.pipelines.lifecycle import Window
+    from gantrymq.spark.pipelines.ready_made.lifecycle import Window
 
 WIDTH: Final = 80
 COUNTS: Final = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.spark.access import Access
-from gantrymq.spark.connections import OF_THIS_PROCESS
-from gantrymq.spark.options import Settings
+from gantrymq.spark.options.access import Access
+from gantrymq.spark.options.settings import Settings
 from gantrymq.spark.patience import Patience
-from gantrymq.spark.planning import FIRST_LOOK_TIMEOUT_MS, Planner
+from gantrymq.spark.source.connections import OF_THIS_PROCESS
+from gantrymq.spark.source.planning import FIRST_LOOK_TIMEOUT_MS, Planner
 
 
 def check_topic(name_servers: str, topic: str) -> None:

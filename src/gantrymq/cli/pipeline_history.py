@@ -41,9 +41,9 @@ def lifecycle(
     took."""
     need_spark()
     from gantrymq.runtime.disk import OsDisk, write_durably
-    from gantrymq.spark.pipelines.job_session import session
-    from gantrymq.spark.pipelines.lifecycle import LifecycleJob, Window, report
-    from gantrymq.spark.pipelines.lifecycle_plot import draw
+    from gantrymq.spark.pipelines.ready_made.lifecycle import LifecycleJob, Window, report
+    from gantrymq.spark.pipelines.ready_made.lifecycle_plot import draw
+    from gantrymq.spark.pipelines.run.job_session import session
 
     with errors_shown(USAGE):
         run = run_of(master, python, conf)
@@ -82,9 +82,9 @@ def archive(
 ) -> None:
     """Write all messages of topics to Parquet, by topic and day, each message once. Ends with Ctrl-C."""
     need_spark()
-    from gantrymq.spark.pipelines import running
-    from gantrymq.spark.pipelines.addresses import absolute_place
-    from gantrymq.spark.pipelines.archive import archive_job
+    from gantrymq.spark.pipelines.describe.addresses import absolute_place
+    from gantrymq.spark.pipelines.ready_made.archive import archive_job
+    from gantrymq.spark.pipelines.run import running
 
     with errors_shown(USAGE):
         run = run_of(master, python, conf)
@@ -113,10 +113,10 @@ def replay(
     """Send archived messages to a topic, each exactly once. Run it again after an interrupt to continue."""
     need_spark()
     from gantrymq.cli.pipeline_check import check_name_servers
-    from gantrymq.spark.pipelines.addresses import absolute_place
-    from gantrymq.spark.pipelines.job_session import session
-    from gantrymq.spark.pipelines.replay import ReplayJob
-    from gantrymq.spark.pipelines.replay import replay as send_again
+    from gantrymq.spark.pipelines.describe.addresses import absolute_place
+    from gantrymq.spark.pipelines.ready_made.replay import ReplayJob
+    from gantrymq.spark.pipelines.ready_made.replay import replay as send_again
+    from gantrymq.spark.pipelines.run.job_session import session
 
     with errors_shown(USAGE):
         run = run_of(master, python, conf)

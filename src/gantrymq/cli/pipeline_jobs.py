@@ -49,7 +49,7 @@ def run_job(
 ) -> None:
     """Run the job of a file. Ends with Ctrl-C; run it again to continue."""
     need_spark()
-    from gantrymq.spark.pipelines import running
+    from gantrymq.spark.pipelines.run import running
 
     job = _job(file, changes)
     with errors_shown(USAGE):
@@ -68,7 +68,7 @@ def check_job(
     need_spark()
     job = _job(file, changes)
     if not no_spark:
-        from gantrymq.spark.pipelines import running
+        from gantrymq.spark.pipelines.run import running
 
         with console.status("starting Spark ..."):
             found, grows = in_spark(lambda: running.check(job), USAGE)
@@ -92,8 +92,8 @@ def backfill_job(
     """Process the messages of a time range once more. Rows whose key is in a target already are not added."""
     need_spark()
     from gantrymq.runtime.clock import SystemClock
-    from gantrymq.spark.pipelines import running
     from gantrymq.spark.pipelines.job import duration_ms
+    from gantrymq.spark.pipelines.run import running
 
     job = _job(file, changes)
     with errors_shown(USAGE):
@@ -108,13 +108,13 @@ def backfill_job(
 
 def file_of(path: str | None, option: str) -> str | None:
     """The absolute path of a file that an option names; None for None. Raises ConfigError for an address."""
-    from gantrymq.spark.pipelines.addresses import directory_of
+    from gantrymq.spark.pipelines.describe.addresses import directory_of
 
     return None if path is None else directory_of(path, option)
 
 
 def _job(file: str, changes: list[str] | None) -> Job:
-    from gantrymq.spark.pipelines.job_file import read_job
+    from gantrymq.spark.pipelines.describe.job_file import read_job
 
     with errors_shown(USAGE):
         return read_job(file, changes or ())

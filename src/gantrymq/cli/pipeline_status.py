@@ -13,7 +13,14 @@ from gantrymq.cli.cluster_options import Json, guarded
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.status import DIRECTORY_VARIABLE, RUNNING, QueryStatus, StatusFiles, default_directory, is_alive
+from gantrymq.spark.monitoring.status import (
+    DIRECTORY_VARIABLE,
+    RUNNING,
+    QueryStatus,
+    StatusFiles,
+    default_directory,
+    is_alive,
+)
 
 COLUMNS = {
     "name": "QUERY", "state": "STATE", "batch": "BATCH", "rows": "ROWS", "rows_per_second": "ROWS/S",

@@ -87,7 +87,7 @@ def order_paid(
 ) -> None:
     """Turn paid orders into shipping, points and cart tables, each order exactly once. Ends with Ctrl-C."""
     need_spark()
-    from gantrymq.spark.pipelines.order_paid import OrderPaidJob, run
+    from gantrymq.spark.pipelines.ready_made.order_paid import OrderPaidJob, run
 
     with errors_shown(USAGE):
         spark_run = run_of(master, python, conf)
@@ -131,8 +131,8 @@ def reconcile(
     """Compare order database, topic and tables; name every order that is missing, doubled, phantom or wrong."""
     need_spark()
     from gantrymq.errors import ConfigError
-    from gantrymq.spark.pipelines.order_sources import OrderColumns
-    from gantrymq.spark.pipelines.reconcile import Findings, ReconcileJob, run
+    from gantrymq.spark.pipelines.ready_made.order_sources import OrderColumns
+    from gantrymq.spark.pipelines.ready_made.reconcile import Findings, ReconcileJob, run
 
     try:
         columns, spark_run = OrderColumns.of(orders_columns), run_of(master, python, conf)

@@ -34,7 +34,7 @@ from gantrymq.demo.orders import CARD_LIMIT_CENTS, EMPTY_CARD_CENTS, make_order
 from gantrymq.demo.plan import HANGING, Fate, Plan, make_plan
 from gantrymq.errors import GantryError, TransactionClaimed
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.spark.pipelines.events import OrderPaid
+from gantrymq.spark.pipelines.ready_made.order_event import OrderPaid
 from gantrymq.sql import ConnectionTransaction
 
 THREADS = 4

@@ -44,7 +44,13 @@ class SparkJob:
         self.stopped = False
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "gantrymq.spark.pipelines.order_paid", "--name-servers", self._name_servers]
+        command = [
+            sys.executable,
+            "-m",
+            "gantrymq.spark.pipelines.ready_made.order_paid",
+            "--name-servers",
+            self._name_servers,
+        ]
         command += ["--topic", TOPIC, "--out", str(self._layout.tables), "--checkpoint", str(self._layout.checkpoint)]
         command += ["--stop-file", str(self._layout.stop_file)]
         self._child = Child("spark order-paid", command, self._layout.logs / "spark-order-paid.log", self._watchdog)
@@ -94,7 +100,13 @@ class Reconcile:
 
     def __init__(self, layout: Layout, name_servers: str, watchdog: Watchdog) -> None:
         self._layout = layout
-        command = [sys.executable, "-m", "gantrymq.spark.pipelines.reconcile", "--orders-db", str(layout.orders_db)]
+        command = [
+            sys.executable,
+            "-m",
+            "gantrymq.spark.pipelines.ready_made.reconcile",
+            "--orders-db",
+            str(layout.orders_db),
+        ]
         command += ["--tables", str(layout.tables), "--name-servers", name_servers, "--topic", TOPIC]
         command += ["--json", str(layout.reconcile_json)]
         self.child = Child("spark reconcile", command, layout.logs / "spark-reconcile.log", watchdog)

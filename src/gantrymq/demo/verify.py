@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from gantrymq import PullConsumer
 from gantrymq.demo.result import Verdict
-from gantrymq.spark.pipelines.events import OrderPaid
+from gantrymq.spark.pipelines.ready_made.order_event import OrderPaid
 
 PULL_MAX_MESSAGES = 1_000
 

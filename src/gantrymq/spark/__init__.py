@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gantrymq.spark.listener import LagListener
-    from gantrymq.spark.registration import register
-    from gantrymq.spark.session import spark_session
-    from gantrymq.spark.source import RocketMQDataSource
+    from gantrymq.spark.data_source import RocketMQDataSource
+    from gantrymq.spark.monitoring.listener import LagListener
+    from gantrymq.spark.session.registration import register
+    from gantrymq.spark.session.session import spark_session
 
 __all__ = ["LagListener", "RocketMQDataSource", "register", "spark_session"]
 
 _HOMES = {
-    "LagListener": "gantrymq.spark.listener",
-    "RocketMQDataSource": "gantrymq.spark.source",
-    "register": "gantrymq.spark.registration",
-    "spark_session": "gantrymq.spark.session",
+    "LagListener": "gantrymq.spark.monitoring.listener",
+    "RocketMQDataSource": "gantrymq.spark.data_source",
+    "register": "gantrymq.spark.session.registration",
+    "spark_session": "gantrymq.spark.session.session",
 }
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark import option_table
-from gantrymq.spark.option_table import Option, Query
+from gantrymq.spark.options import table as option_table
+from gantrymq.spark.options.table import Option, Query
 from gantrymq.spark.sink import option_table as sink_table
 
 _QUERIES: Final = {Query.BOTH: "", Query.BATCH: "batch: ", Query.STREAM: "stream: "}
@@ -41,7 +41,7 @@ class Side:
 
 
 SIDES: Final = (
-    Side("src/gantrymq/spark/option_table.py", "source", option_table.DECLARED, option_table.WITHOUT_COUNTERPART),
+    Side("src/gantrymq/spark/options/table.py", "source", option_table.DECLARED, option_table.WITHOUT_COUNTERPART),
     Side("src/gantrymq/spark/sink/option_table.py", "sink", sink_table.DECLARED, sink_table.WITHOUT_COUNTERPART),
 )
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark.one_sentence import one_sentence
+from gantrymq.spark.error_reports import one_sentence
+from gantrymq.spark.pipelines.describe.job_rules import body_problems
 from gantrymq.spark.pipelines.formats.avro import AvroFormat
 from gantrymq.spark.pipelines.formats.decoding import EVENT, Decoder, decoder_of, event_columns
+from gantrymq.spark.pipelines.formats.reasons import shown
 from gantrymq.spark.pipelines.formats.registered import KINDS
 from gantrymq.spark.pipelines.job import Allowed, Body
-from gantrymq.spark.pipelines.job_rules import body_problems
-from gantrymq.spark.pipelines.reasons import shown
 from gantrymq.spark.registry.client import Schemas
 from gantrymq.spark.registry.place import registry_of
 from gantrymq.spark.registry.protobuf_files import compiled, file_of, message_paths

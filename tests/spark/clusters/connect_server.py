@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from gantrymq.demo.ports import free_port
-from gantrymq.spark.java import find_java
+from gantrymq.spark.session.java import find_java
 from tests.kill.server import die_with_parent
 from tests.spark.clusters.executor_pythons import ROOT
 

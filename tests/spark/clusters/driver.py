@@ -30,8 +30,7 @@ def counts(spark: Any, name_servers: str) -> dict[str, int]:
 
 def reasons(spark: Any) -> list[str | None]:
     """Why events are not valid, for conditions that fail with an error; see ``pipelines.conditions``."""
-    from gantrymq.spark.pipelines.conditions import holds, not_held
-    from gantrymq.spark.pipelines.trying import TRY_CONF
+    from gantrymq.spark.pipelines.run.expressions import TRY_CONF, holds, not_held
 
     for key, value in TRY_CONF.items():
         spark.conf.set(key, value)
@@ -45,7 +44,7 @@ def zip_with_registration(master: str, python: str) -> Any:
     from pyspark.sql import SparkSession
 
     from gantrymq.spark import register
-    from gantrymq.spark.java import find_java
+    from gantrymq.spark.session.java import find_java
 
     os.environ |= {"JAVA_HOME": find_java().home, "PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
     builder = SparkSession.builder.master(master).config(map=SMALL)
@@ -71,7 +70,7 @@ def connect(master: str, python: str) -> Any:
     from pyspark.sql import SparkSession
 
     from gantrymq.spark import register
-    from gantrymq.spark.java import find_java
+    from gantrymq.spark.session.java import find_java
 
     os.environ |= {"JAVA_HOME": find_java().home, "PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
     spark = SparkSession.builder.remote(master).getOrCreate()

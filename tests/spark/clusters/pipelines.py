@@ -37,9 +37,9 @@ import pyarrow.parquet as pq
 
 from gantrymq import Message, Producer, PullConsumer
 from gantrymq.admin.blocking import Admin
-from gantrymq.spark.decode import Records
-from gantrymq.spark.pipelines.order_paid import FILE, ORDER_TABLES
-from gantrymq.spark.reading import PULL_MAX_BYTES
+from gantrymq.spark.columns.decode import Records
+from gantrymq.spark.pipelines.ready_made.order_paid import FILE, ORDER_TABLES
+from gantrymq.spark.source.reading import PULL_MAX_BYTES
 from tests.kill.server import Server
 from tests.spark.clusters.connect_server import ConnectServer
 from tests.spark.clusters.executor_pythons import NO_OTHER, ROOT, make_python

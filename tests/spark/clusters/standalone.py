@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from gantrymq.demo.ports import free_port
-from gantrymq.spark.java import find_java
+from gantrymq.spark.session.java import find_java
 from tests.kill.server import die_with_parent
 from tests.spark.clusters.other_machine import OtherMachine
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.pipelines.batches import Batches
 from gantrymq.spark.pipelines.job import Job
-from gantrymq.spark.pipelines.progress import Progress
-from gantrymq.spark.pipelines.running import Ending, process, process_range
+from gantrymq.spark.pipelines.run.batches import Batches
+from gantrymq.spark.pipelines.run.progress_lines import Progress
+from gantrymq.spark.pipelines.run.running import Ending, process, process_range
 from tests.spark.fakes import START_MS, FakeBroker
 from tests.spark.hostile.job import FORMATS, TOPIC, found_in, job_of
 from tests.spark.hostile.judge import wrong
@@ -122,7 +122,7 @@ def main() -> int:
     given = parser.parse_args()
     print(f"seed {given.seed}", flush=True)
     from gantrymq.spark import spark_session
-    from gantrymq.spark.session import SHORT_JOBS
+    from gantrymq.spark.session.session import SHORT_JOBS
 
     root = Path(tempfile.mkdtemp(prefix="gantry-hostile-"))
     server = PostgreSQL(root / "postgresql")

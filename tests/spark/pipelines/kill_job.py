@@ -34,7 +34,7 @@ from typing import Any
 
 from gantrymq import Message, Producer
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.pipelines.object_stores import arrow_files, disk_of
+from gantrymq.spark.pipelines.targets.object_stores import arrow_files, disk_of
 from tests.kill.server import Server
 from tests.spark.clusters.connect_server import ConnectServer
 from tests.spark.clusters.pipelines import Place as SparkPlace

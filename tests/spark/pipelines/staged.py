@@ -6,10 +6,10 @@ import pickle
 
 import pyarrow as pa
 
-from gantrymq.spark.pipelines.parquet_file import File
-from gantrymq.spark.pipelines.tables import Table
-from gantrymq.spark.pipelines.targets.parquet import ParquetStage
-from gantrymq.spark.pipelines.targets.writer import Writer
+from gantrymq.spark.pipelines.targets.parquet.tables import Table
+from gantrymq.spark.pipelines.targets.parquet.writer import ParquetStage
+from gantrymq.spark.pipelines.targets.parquet_file import File
+from gantrymq.spark.pipelines.targets.port import Writer
 
 
 def added(writer: Writer, query: str, batch: int, table: pa.Table) -> int:

@@ -25,10 +25,10 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 
 from gantrymq.message.transaction import Resolution
+from gantrymq.spark.data_source import RocketMQDataSource
 from gantrymq.spark.sink.exactly_once import Commit
 from gantrymq.spark.sink.options import parse_sink_options
 from gantrymq.spark.sink.writers import StreamWriter, stream_writer
-from gantrymq.spark.source import RocketMQDataSource
 from tests.kill.server import Server
 from tests.spark.sink.topics import bodies
 
@@ -136,7 +136,7 @@ class KilledSink(RocketMQDataSource):
 def drive(name_servers: str, directory: Path, master: str) -> None:
     """The driver: write what is not written yet, then end."""
     from gantrymq.spark import spark_session
-    from gantrymq.spark.session import SHORT_JOBS
+    from gantrymq.spark.session.session import SHORT_JOBS
 
     os.environ[DRIVER] = str(os.getpgid(0))
     spark = spark_session("kill_spark", master=master, conf=SHORT_JOBS)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gantrymq import Message, Producer
-from gantrymq.spark.pipelines.running import reached_by
+from gantrymq.spark.pipelines.run.running import reached_by
 from tests.interop.ours import GantryCluster
 from tests.kill.server import Server
 from tests.spark.sink.topics import bodies
@@ -223,7 +223,7 @@ def run_case(case: str, spark: Any) -> str:
 
 def main() -> None:
     from gantrymq.spark import spark_session
-    from gantrymq.spark.session import SHORT_JOBS
+    from gantrymq.spark.session.session import SHORT_JOBS
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help=f"default: {', '.join(CASES)}")

@@ -21,8 +21,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from gantrymq.spark.options import parse_options
-from gantrymq.spark.reading import RangeReader  # noqa: F401 - imported before the forks, as Spark's workers do
+from gantrymq.spark.options.settings import parse_options
+from gantrymq.spark.source.reading import RangeReader  # noqa: F401 - imported before the forks, as Spark's workers do
 from tests.spark.source.points import COLUMNS, MARK, OPTIONS, POINT, FaultyReader, FaultyTables, Struck
 
 

@@ -21,9 +21,9 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from gantrymq.spark.options import parse_options
-from gantrymq.spark.rows import columns_of
-from gantrymq.spark.source import RocketMQDataSource
+from gantrymq.spark.columns.rows import columns_of
+from gantrymq.spark.data_source import RocketMQDataSource
+from gantrymq.spark.options.settings import parse_options
 from tests.kill.server import Server
 from tests.spark.source.points import (
     BATCHES,
@@ -59,7 +59,7 @@ class KilledSource(RocketMQDataSource):
 def drive(name_servers: str, directory: Path, master: str) -> None:
     """The driver: read what is not in the tables yet, then end."""
     from gantrymq.spark import spark_session
-    from gantrymq.spark.session import SHORT_JOBS
+    from gantrymq.spark.session.session import SHORT_JOBS
 
     os.environ[DRIVER] = str(os.getpgid(0))
     spark = spark_session("kill_spark", master=master, conf=SHORT_JOBS)

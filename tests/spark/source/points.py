@@ -22,8 +22,8 @@ from gantrymq import Message, Producer
 from gantrymq.admin.blocking import Admin
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.offsets import StreamOffset
-from gantrymq.spark.pipelines.tables import Table
-from gantrymq.spark.stream import StreamReader
+from gantrymq.spark.pipelines.targets.parquet.tables import Table
+from gantrymq.spark.source.stream import StreamReader
 from tests.spark.pipelines.staged import added_to
 
 TOPIC = "Read"

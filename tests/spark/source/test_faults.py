@@ -19,10 +19,10 @@ from pyspark.sql.datasource import InputPartition
 
 from gantrymq import Message, Producer
 from gantrymq.errors import GantryError
-from gantrymq.spark.connections import OF_THIS_PROCESS
-from gantrymq.spark.options import parse_options
-from gantrymq.spark.reading import DataLost
-from gantrymq.spark.stream import StreamReader
+from gantrymq.spark.options.settings import parse_options
+from gantrymq.spark.source.connections import OF_THIS_PROCESS
+from gantrymq.spark.source.reading import DataLost
+from gantrymq.spark.source.stream import StreamReader
 from tests.interop.ours import GantryCluster
 from tests.kill.server import Server
 from tests.spark.source.brokers import expire_log, fill_log_files, make_again

@@ -15,7 +15,7 @@ from gantrymq.console.parts import console_of, page
 from gantrymq.console.settings import ConsoleSettings
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.status import RUNNING, StatusFiles, default_directory, is_alive
+from gantrymq.spark.monitoring.status import RUNNING, StatusFiles, default_directory, is_alive
 
 NAMES_SHOWN: Final = 20
 """Of the orders that are missing, doubled or wrong somewhere."""

@@ -1,1 +1,1 @@
-"""Ready-made Spark jobs. Run them with ``gantry pipeline NAME`` or ``python -m gantrymq.spark.pipelines.<module>``."""
+"""Data pipelines with Spark: a job is described, and run; each kind of table is a target."""

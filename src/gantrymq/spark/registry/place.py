@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark.option_values import Secret
+from gantrymq.spark.options.values import Secret
 
 USER: Final = "GANTRY_REGISTRY_USER"
 PASSWORD: Final = "GANTRY_REGISTRY_PASSWORD"

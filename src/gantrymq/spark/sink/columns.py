@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark.rows import SPARK_TYPES
+from gantrymq.spark.columns.rows import SPARK_TYPES
 from gantrymq.spark.sink.options import Guarantee, SinkSettings
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.spark.access import SECURITY_OPTIONS
-from gantrymq.spark.option_table import BY_NAME, ENCRYPTED, PER_PROCESS, SIGNED, Option, Query
+from gantrymq.spark.options.access import SECURITY_OPTIONS
+from gantrymq.spark.options.table import BY_NAME, ENCRYPTED, PER_PROCESS, SIGNED, Option, Query
 
 DECLARED: Final[tuple[Option, ...]] = (
     BY_NAME["nameServers"],

@@ -11,9 +11,9 @@ from typing import Final
 from gantrymq.client.connection.namespaces import with_namespace
 from gantrymq.errors import ConfigError, MessageIllegal
 from gantrymq.message import system_topics
-from gantrymq.spark.access import Access, access_of
-from gantrymq.spark.option_names import OptionNames
-from gantrymq.spark.option_values import size_bytes
+from gantrymq.spark.options.access import Access, access_of
+from gantrymq.spark.options.names import OptionNames
+from gantrymq.spark.options.values import size_bytes
 from gantrymq.spark.sink.option_table import DECLARED, WITHOUT_COUNTERPART
 
 _FROM_SPARK: Final = frozenset({"checkpointlocation", "queryname", "path", "provider", "owner"})

@@ -15,7 +15,7 @@ from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.spark.access import Access
+from gantrymq.spark.options.access import Access
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.sink.ids import BatchId
 from gantrymq.spark.sink.ledger import Ledger

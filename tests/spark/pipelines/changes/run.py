@@ -21,7 +21,6 @@ from typing import Any
 
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.pipelines.batches import Batches
 from gantrymq.spark.pipelines.job import (
     Body,
     Changes,
@@ -32,8 +31,9 @@ from gantrymq.spark.pipelines.job import (
     PostgresqlTarget,
     Run,
 )
-from gantrymq.spark.pipelines.progress import Progress
-from gantrymq.spark.pipelines.running import Ending, process, process_range
+from gantrymq.spark.pipelines.run.batches import Batches
+from gantrymq.spark.pipelines.run.progress_lines import Progress
+from gantrymq.spark.pipelines.run.running import Ending, process, process_range
 from tests.spark.fakes import START_MS, FakeBroker
 from tests.spark.log_server import LogServer
 from tests.spark.pipelines.changes.histories import Event, Row, differences, histories, rows_of
@@ -159,8 +159,8 @@ def _finished(run: Callable[[], object]) -> bool:
 @contextmanager
 def crashing(chance: random.Random, kills: int) -> Iterator[Callable[[], int]]:
     """The job ends so often at a step of a batch: before a target, behind it, or when its deletes are remembered."""
-    from gantrymq.spark.pipelines.targets.delta_changes import DeltaDeletes
-    from gantrymq.spark.pipelines.targets.iceberg_changes import IcebergDeletes
+    from gantrymq.spark.pipelines.targets.delta.changes import DeltaDeletes
+    from gantrymq.spark.pipelines.targets.iceberg.changes import IcebergDeletes
 
     done = 0
 
@@ -199,7 +199,7 @@ def main() -> int:
     given = parser.parse_args()
     print(f"seed {given.seed}", flush=True)
     from gantrymq.spark import spark_session
-    from gantrymq.spark.session import SHORT_JOBS
+    from gantrymq.spark.session.session import SHORT_JOBS
 
     root = Path(tempfile.mkdtemp(prefix="gantry-changes-"))
     server = PostgreSQL(root / "postgresql")

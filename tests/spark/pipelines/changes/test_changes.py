@@ -14,7 +14,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import Body, Changes, DeltaTarget, Events, Job, ParquetTarget, Run
-from gantrymq.spark.pipelines.tables import read_table
+from gantrymq.spark.pipelines.targets.parquet.tables import read_table
 from tests.spark.fakes import FakeBroker
 from tests.spark.log_server import LogServer
 from tests.spark.pipelines.changes.histories import histories
@@ -41,9 +41,9 @@ def send(server: LogServer, *bodies: dict[str, Any]) -> None:
 
 
 def process(spark: Any, job: Job) -> dict[str, int]:
-    from gantrymq.spark.pipelines.progress import Progress
-    from gantrymq.spark.pipelines.running import Ending
-    from gantrymq.spark.pipelines.running import process as run_here
+    from gantrymq.spark.pipelines.run.progress_lines import Progress
+    from gantrymq.spark.pipelines.run.running import Ending
+    from gantrymq.spark.pipelines.run.running import process as run_here
 
     return run_here(spark, job, Ending(until_end=True), Progress(None), OsDisk())
 
@@ -118,8 +118,8 @@ def test_histories_by_chance(spark: Any, tmp_path: Path, postgresql: Place) -> N
 
 
 def test_jobs_that_cannot_work_are_refused_before_they_run(spark: Any, server: LogServer, tmp_path: Path) -> None:
-    from gantrymq.spark.pipelines import running
-    from gantrymq.spark.pipelines.projections import columns_of
+    from gantrymq.spark.pipelines.run import running
+    from gantrymq.spark.pipelines.run.projections import columns_of
 
     def checked(**changes: Any) -> None:
         job = debezium_job(tmp_path, server, **changes)

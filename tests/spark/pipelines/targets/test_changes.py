@@ -15,11 +15,11 @@ from gantrymq.spark.patience import Patience
 from gantrymq.spark.pipelines.changes.applying import Applying
 from gantrymq.spark.pipelines.changes.rows import CHANGE
 from gantrymq.spark.pipelines.job import Changes, DeltaTarget, IcebergTarget, PostgresqlTarget
-from gantrymq.spark.pipelines.projections import Columns
-from gantrymq.spark.pipelines.targets.change_writer import open_change_writer
-from gantrymq.spark.pipelines.targets.postgresql_connection import Databases
+from gantrymq.spark.pipelines.targets.columns import Columns
+from gantrymq.spark.pipelines.targets.port import Writer
+from gantrymq.spark.pipelines.targets.postgresql.connection import Databases
 from gantrymq.spark.pipelines.targets.staging import TargetAway, described
-from gantrymq.spark.pipelines.targets.writer import Writer
+from gantrymq.spark.pipelines.targets.writers import open_change_writer
 from tests.sql.databases import Place, database_server, postgresql
 
 __all__ = ["database_server", "postgresql"]

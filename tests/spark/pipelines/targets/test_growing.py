@@ -12,12 +12,11 @@ import pytest
 
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.pipelines.growth import TableDiffers
 from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, PostgresqlTarget
-from gantrymq.spark.pipelines.projections import Columns
-from gantrymq.spark.pipelines.targets.ahead import change_of
-from gantrymq.spark.pipelines.targets.postgresql_connection import Databases
-from gantrymq.spark.pipelines.targets.writer import open_writer
+from gantrymq.spark.pipelines.targets.columns import Columns
+from gantrymq.spark.pipelines.targets.growth import TableDiffers
+from gantrymq.spark.pipelines.targets.postgresql.connection import Databases
+from gantrymq.spark.pipelines.targets.writers import change_of, open_writer
 from tests.sql.databases import Place, database_server, postgresql
 
 __all__ = ["database_server", "postgresql"]

@@ -16,10 +16,10 @@ from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.pipelines.job import IcebergTarget, PostgresqlTarget
-from gantrymq.spark.pipelines.projections import Columns
-from gantrymq.spark.pipelines.targets.postgresql_connection import Databases, TargetAway
-from gantrymq.spark.pipelines.targets.refusal import RowRefused
-from gantrymq.spark.pipelines.targets.writer import Writer, open_writer
+from gantrymq.spark.pipelines.targets.columns import Columns
+from gantrymq.spark.pipelines.targets.port import RowRefused, Writer
+from gantrymq.spark.pipelines.targets.postgresql.connection import Databases, TargetAway
+from gantrymq.spark.pipelines.targets.writers import open_writer
 from tests.spark.pipelines.staged import added
 from tests.sql.databases import Place, database_server, postgresql
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from gantrymq.spark.pipelines.changes.rows import CHANGE, DELETE
-from gantrymq.spark.pipelines.formats.kinds import DAY_MICROS, DECIMAL_DIGITS
+from gantrymq.spark.pipelines.formats.column_types import DAY_MICROS, DECIMAL_DIGITS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark.pipelines.change_operations import IS_DELETE
-from gantrymq.spark.pipelines.changes.newest import PLACE
+from gantrymq.spark.pipelines.changes.operations import IS_DELETE
 from gantrymq.spark.pipelines.job import Changes
 
 if TYPE_CHECKING:
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
 
 CHANGE: Final = "gantry_change"
 """The column that says what becomes of a row."""
+PLACE: Final = "gantry_place"
+"""The column with the message behind a row, among the keys of a batch."""
 UPSERT, LEFT_OUT, DELETE = "upsert", "left out", "delete"
 """The row is there afterwards; it goes, because the query of the target leaves it out now; it goes, because the event
 says so. Of a row that goes only key and order are filled. A delete is stronger than an upsert of equal order, and a row

@@ -20,8 +20,8 @@ from gantrymq.spark.pipelines.formats.avro_columns import Columns, columns_of
 from gantrymq.spark.pipelines.formats.avro_resolution import resolve
 from gantrymq.spark.pipelines.formats.avro_types import Unfit, has_endless_lists, is_recursive, kind_of, tree_of
 from gantrymq.spark.pipelines.formats.avro_values import convert_of
+from gantrymq.spark.pipelines.formats.column_types import Kind
 from gantrymq.spark.pipelines.formats.converting import Convert
-from gantrymq.spark.pipelines.formats.kinds import Kind
 from gantrymq.spark.pipelines.formats.port import BodyRefused, Decoded, decode_each, fitted
 
 if TYPE_CHECKING:

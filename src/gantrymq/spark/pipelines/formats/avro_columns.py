@@ -25,7 +25,7 @@ from gantrymq.spark.pipelines.formats.avro_resolution import (
     resolve,
 )
 from gantrymq.spark.pipelines.formats.avro_types import TIMES, Type, Unfit
-from gantrymq.spark.pipelines.formats.kinds import FIRST_MICROS, LAST_MICROS, Kind, Scalar, arrow_type
+from gantrymq.spark.pipelines.formats.column_types import FIRST_MICROS, LAST_MICROS, Kind, Scalar, arrow_type
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from gantrymq.spark.pipelines.formats.avro_types import Member, Type, Unfit, kind_of, not_null, single_of
-from gantrymq.spark.pipelines.formats.kinds import Kind
+from gantrymq.spark.pipelines.formats.column_types import Kind
 from gantrymq.spark.pipelines.formats.port import BodyRefused
 
 PROMOTIONS: Final = {

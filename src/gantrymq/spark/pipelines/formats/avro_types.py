@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark.pipelines.formats.kinds import DECIMAL_DIGITS, FIRST_MICROS, LAST_MICROS, Field, Kind, Scalar
+from gantrymq.spark.pipelines.formats.column_types import DECIMAL_DIGITS, FIRST_MICROS, LAST_MICROS, Field, Kind, Scalar
 from gantrymq.spark.pipelines.formats.port import BodyRefused
 
 PRIMITIVES: Final = {

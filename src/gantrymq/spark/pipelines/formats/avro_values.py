@@ -17,10 +17,10 @@ from gantrymq.spark.pipelines.formats.avro_resolution import (
     Skip,
 )
 from gantrymq.spark.pipelines.formats.avro_types import Type
+from gantrymq.spark.pipelines.formats.column_types import Scalar
 from gantrymq.spark.pipelines.formats.converting import Convert
-from gantrymq.spark.pipelines.formats.kinds import Scalar
 from gantrymq.spark.pipelines.formats.port import BodyRefused
-from gantrymq.spark.pipelines.reasons import shown
+from gantrymq.spark.pipelines.formats.reasons import shown
 
 _PYTHON: Final = {
     "string": str, "bytes": bytes, "int": int, "long": int, "float": float, "double": float, "boolean": bool,

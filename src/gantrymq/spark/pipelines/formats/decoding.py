@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk, read_whole
-from gantrymq.spark.one_sentence import one_sentence
-from gantrymq.spark.pipelines.formats.kinds import Kind, ddl_type
+from gantrymq.spark.error_reports import one_sentence
+from gantrymq.spark.pipelines.formats.column_types import Kind, ddl_type
 from gantrymq.spark.pipelines.formats.port import Format
+from gantrymq.spark.pipelines.formats.reasons import plain
 from gantrymq.spark.pipelines.formats.registered import KINDS, IndexedProtobuf, RegisteredFormat
 from gantrymq.spark.pipelines.job import Allowed, Body
-from gantrymq.spark.pipelines.reasons import plain
 from gantrymq.spark.registry.client import AWAY_MS, Schema, Schemas, SchemaUnknown
 from gantrymq.spark.registry.place import Registry, registry_of
 from gantrymq.spark.registry.protobuf_files import compiled

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, Required, 
 import msgspec
 
 from gantrymq.errors import ConfigError
+from gantrymq.spark.pipelines.formats.column_types import BITS, FIRST_MICROS, LAST_MICROS, Field, Kind, Scalar
 from gantrymq.spark.pipelines.formats.converting import Convert, in_list, in_map, in_struct
 from gantrymq.spark.pipelines.formats.json_words import of_text, of_value
-from gantrymq.spark.pipelines.formats.kinds import BITS, FIRST_MICROS, LAST_MICROS, Field, Kind, Scalar
 from gantrymq.spark.pipelines.formats.port import BodyRefused, Decoded, decode_each, fitted
 from gantrymq.spark.pipelines.job import Allowed
 

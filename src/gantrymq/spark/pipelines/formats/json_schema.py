@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gantrymq.spark.pipelines.formats.kinds import Kind, Scalar, ddl_type
+from gantrymq.spark.pipelines.formats.column_types import Kind, Scalar, ddl_type
 from gantrymq.spark.registry.client import SchemaUnreadable
 
 _TEXTS: Final = {

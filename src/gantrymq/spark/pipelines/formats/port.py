@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from gantrymq.spark.pipelines.formats.kinds import Kind, Scalar, arrow_type, ddl_type
-from gantrymq.spark.pipelines.reasons import shown
+from gantrymq.spark.pipelines.formats.column_types import Kind, Scalar, arrow_type, ddl_type
+from gantrymq.spark.pipelines.formats.reasons import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark.pipelines.formats.kinds import FIRST_MICROS, LAST_MICROS, Field, Kind, Scalar
+from gantrymq.spark.pipelines.formats.column_types import FIRST_MICROS, LAST_MICROS, Field, Kind, Scalar
 from gantrymq.spark.pipelines.formats.port import BodyRefused, Decoded, decode_each, fitted
 from gantrymq.spark.pipelines.formats.protobuf_resolution import unreadable
 from gantrymq.spark.pipelines.job import Allowed

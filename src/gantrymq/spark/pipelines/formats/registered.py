@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.spark.pipelines.formats.avro_cursor import Bodies, Cursor
 from gantrymq.spark.pipelines.formats.avro_types import Unfit
-from gantrymq.spark.pipelines.formats.kinds import Kind, arrow_type
+from gantrymq.spark.pipelines.formats.column_types import Kind, arrow_type
 from gantrymq.spark.pipelines.formats.port import Decoded, Format
 from gantrymq.spark.registry.client import Schema, Schemas, SchemaUnknown, SchemaUnreadable
 from gantrymq.spark.registry.wire import HEADER_BYTES, NoIndexes, headers_of, indexes_read, indexes_written

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from gantrymq.errors import GantryError
 from gantrymq.spark.pipelines.changes.applying import FORGET_AFTER, Applying, Deletes, decided, overtaken
 from gantrymq.spark.pipelines.changes.rows import gone_of
-from gantrymq.spark.pipelines.targets.through_driver import ThroughDriver
+from gantrymq.spark.pipelines.targets.staging import ThroughDriver
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,8 @@ batch. What a task has written that was repeated or lost is in no description, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -106,3 +107,33 @@ def rows_in(staged: Sequence[Staged]) -> pa.Table | None:
 
     tables = [pa.ipc.open_stream(one.content).read_all() for one in staged]
     return pa.concat_tables(tables) if tables else None
+
+
+class ThroughDriver(ABC):
+    """A target whose rows pass through the driver, in the descriptions of tasks. What such targets do alike; see
+    ``port.Writer``."""
+
+    def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
+        """It has every value that comes here."""
+        return {}
+
+    def stage(self, query: str, batch: int) -> Stage:
+        return InDescriptions()
+
+    def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
+        return True
+
+    def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
+        rows = rows_in(staged)
+        return 0 if rows is None else self.add(query, batch, rows)
+
+    @abstractmethod
+    def add(self, query: str, batch: int, rows: pa.Table) -> int:
+        """Add the rows of a batch; how many it has changed."""
+
+    def others(self, query: str) -> Mapping[str, int]:
+        """Rows of others need no search."""
+        return {}
+
+    def known(self, query: str, keys: pa.Table) -> pa.Table | None:
+        return None

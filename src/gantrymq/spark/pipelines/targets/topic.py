@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gantrymq.client.sync import Producer
 from gantrymq.message.message import Message
-from gantrymq.spark.options import parse_options
+from gantrymq.spark.options.settings import parse_options
 from gantrymq.spark.pipelines.job import TopicTarget
-from gantrymq.spark.pipelines.targets.through_driver import ThroughDriver
+from gantrymq.spark.pipelines.targets.staging import ThroughDriver
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,1 @@
+"""Runs a job: from the topics through its batches to the targets."""

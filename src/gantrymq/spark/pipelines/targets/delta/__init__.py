@@ -1,0 +1,1 @@
+"""Delta tables, written by the library ``deltalake``."""

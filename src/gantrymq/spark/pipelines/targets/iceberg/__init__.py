@@ -1,0 +1,1 @@
+"""Iceberg tables, written by the library ``pyiceberg``."""

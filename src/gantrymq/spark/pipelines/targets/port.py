@@ -1,0 +1,58 @@
+"""What a job asks of each of its targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from gantrymq.errors import GantryError
+from gantrymq.spark.pipelines.targets.staging import Stage, Staged
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NOBODY: Final = ""
+"""No query has this id. As the name of another one: nobody knows who wrote the rows."""
+
+
+class RowRefused(GantryError):
+    """A target refuses a row, and its message cannot become a dead letter."""
+
+
+class Writer(Protocol):
+    """One target while a job runs. A batch is in it whole and once, also after a crash in the middle of any call."""
+
+    def has(self, query: str, batch: int) -> bool:
+        """Whether the batch is known to be in the target. A batch without rows may be unknown."""
+
+    def stage(self, query: str, batch: int) -> Stage:
+        """What tasks of Spark do with the rows of a batch. Called for each attempt."""
+
+    def accepts(self, query: str, batch: int, staged: Sequence[Staged]) -> bool:
+        """Whether the target can have these rows, as far as their values matter. Reasons for which it could have no
+        row at all are errors. If it can, ``commit`` is called next with the same."""
+
+    def commit(self, query: str, batch: int, staged: Sequence[Staged]) -> int:
+        """Make the staged rows of a batch visible, unless they are. Returns how many were added. They are durable
+        then."""
+
+    def refusals(self, query: str, batch: int, rows: pa.Table) -> Mapping[int, str]:
+        """The rows that the target cannot have because of their values: by index, with the reason. Asked only for a
+        batch that was not accepted, and for parts of it."""
+
+    def others(self, query: str) -> Mapping[str, int]:
+        """Who else has written here, each with its last batch; of nobody when ``add`` finds rows with an equal key by
+        itself. Rows of which nobody knows who wrote them are those of ``NOBODY``."""
+
+    def known(self, query: str, keys: pa.Table) -> pa.Table | None:
+        """Those of ``keys`` that rows of others have. Where a table does not say who wrote a row, its own are among
+        them. Memory is needed for the keys of the batch only. None: there are none."""
+
+    def rows(self) -> int:
+        """The number of rows in the target."""
+
+    def finish(self) -> None:
+        """The run ends."""
+
+    def close(self) -> None:
+        """Let other programs write."""
