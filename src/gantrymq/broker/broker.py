@@ -10,12 +10,12 @@ from gantrymq.access.counts import Refusals
 from gantrymq.access.metrics import declare_access
 from gantrymq.broker.client import Connection
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.broker.delivery.delivered import SAVE_SECONDS as DELIVERED_SECONDS
 from gantrymq.broker.delivery.long_polling import HeldPulls
 from gantrymq.broker.delivery.timer_metrics import declare_timer
 from gantrymq.broker.door import Door, Ground, Served
 from gantrymq.broker.doors import MakeDoors, doors_of
 from gantrymq.broker.durability import Durability
+from gantrymq.broker.duty import Duties
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.metrics.declared import metrics_of
@@ -25,13 +25,13 @@ from gantrymq.broker.part_settings import store_config
 from gantrymq.broker.parts import Parts, open_waiting, operations_of
 from gantrymq.broker.pop.invisible import invisible
 from gantrymq.broker.pop.metrics import declare_pop
-from gantrymq.broker.registries.filters import SAVE_SECONDS
 from gantrymq.broker.registries.registries import Registries, open_registries
-from gantrymq.broker.upkeep.housekeeping import EXPIRY_SECONDS, RETENTION_SECONDS, Housekeeping, Retention
+from gantrymq.broker.roles import OnDuty, Role, duties_of
 from gantrymq.broker.upkeep.name_server_routes import NameServerRoutes
 from gantrymq.broker.upkeep.registration import Registration
-from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS, Statistics
-from gantrymq.errors import ConfigError, GantryError, LocalProtocolError, StoreError
+from gantrymq.broker.upkeep.retention import Retention
+from gantrymq.broker.upkeep.statistics import Statistics
+from gantrymq.errors import ConfigError, LocalProtocolError, StoreError
 from gantrymq.observability.event_loop import declare_event_loop
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.signature import Account
@@ -45,7 +45,6 @@ from gantrymq.runtime.network import Network
 from gantrymq.runtime.rng import Rng
 from gantrymq.store.log.conditions import Condition
 from gantrymq.store.message_store import MessageStore
-from gantrymq.store.room import LOOK_SECONDS
 
 if TYPE_CHECKING:
     from gantrymq.access.guard import Guard
@@ -54,8 +53,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gantrymq.broker")
 
-ACCOUNTS_SECONDS: Final = 2.0
-"""How often it is looked whether ``plain_acl.yml`` has changed."""
 USERS_FOLDER: Final = "config/auth"
 """In the store: users and policies, unless ``authConfigPath`` names another folder."""
 
@@ -104,7 +101,6 @@ class Broker:
         """Measures how long the event loop stands still; whoever runs this broker starts it."""
         self._client = RemotingClient(network, clock, rng, account=_inner_account(config))
         self._access = access
-        self._housekeeping = Housekeeping(clock)
         self._started = False
         self._opened: MessageStore | None = None
         self.address = ""
@@ -127,8 +123,7 @@ class Broker:
                 await self._opened.close()
             raise
         self._started = True
-        self._begin()
-        await self.registration.start()
+        await self.duties.start()
         log.info(
             "broker %s serves %s from %s", self._config.identity.broker_name, self.address, self._store_config.root
         )
@@ -217,64 +212,28 @@ class Broker:
         served = Served(parts.place, self.operations, self, self.metrics)
         for door in self.doors:
             door.serve(served)
-
-    def _begin(self) -> None:
-        config = self._config
-        self.delivered.begin()
-        self.coordinator.start()
-        self.delay.start()
-        self.popping.start()
-        if self.timer is not None:
-            self.timer.start()
-        every = self._housekeeping.every
-        every(
-            config.groups.flush_consumer_offset_interval / 1000, "writing consumer offsets", self.popping.save_offsets
-        )
-        every(config.delay.flush_delay_offset_interval / 1000, "writing delay offsets", self.delay.save_later)
-        every(DELIVERED_SECONDS, "noting what was delivered", self.delivered.save_later)
-        every(SAVE_SECONDS, "writing selectors", self.filters.save_later)
-        every(LOOK_SECONDS, "looking at the disk", self.store.room.look)
-        every(RETENTION_SECONDS, "deleting old log files", self._retention.run)
-        every(SAMPLE_SECONDS, "sampling the statistics", self.statistics.sample)
-        if self._access is not None and self._access.reload is not None:
-            every(ACCOUNTS_SECONDS, "reading the accounts", self._access.reload)
-        every(EXPIRY_SECONDS, "removing silent clients", self.operations.members.expire)
+        self.duties = Duties(duties_of(Role.PRIMARY, OnDuty(parts, self.operations, self.registration, self._access)))
 
     async def close(self) -> None:
         """Stop in the reverse order of the start. Harmless when not started."""
         if not self._started:
             return
         self._started = False
-        await self.registration.close()
-        await self._housekeeping.close()
+        await self.duties.drain()
         self.held_pulls.close()
         await self.popping.stop_answering()
         # First nothing new, then the answers that wait for the disk, then the connections.
         for door in self.doors:
             await door.refuse()
-        if self.timer is not None:
-            await self.timer.stop()
-        await self.delay.stop()
-        await self.popping.stop()
         try:
             await self.store.flush_everything()
         except StoreError as error:
             log.error("what waits for the disk is not acknowledged: %s", error)
         self.store.safety.give_up()
         await self._close_doors()
-        timed = (self._close_timer, self.delay.close, self.coordinator.close, self.popping.close)
-        for work in (*timed, self.offsets.save, self.filters.save, self.delivered.save):
-            try:
-                work()
-            except (GantryError, OSError) as error:
-                # Each is derived or repeatable; the next start recovers.
-                log.error("stopping: %s", error)
+        await self.duties.stop()
         await self.store.close()
         await self._client.close()
-
-    def _close_timer(self) -> None:
-        if self.timer is not None:
-            self.timer.close()
 
     def client_gone(self, connection: Connection, *, by_peer: bool = False) -> None:
         """The connection of a client ended, whatever door it came through. ``by_peer``: not this broker ended it."""

@@ -47,7 +47,7 @@ from gantrymq.broker.pop.assignments import RouteSource
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.resume import ResumeOperation
-from gantrymq.broker.upkeep.housekeeping import Retention
+from gantrymq.broker.upkeep.retention import Retention
 from gantrymq.broker.upkeep.statistics import Statistics
 from gantrymq.observability.metrics import Metrics
 from gantrymq.protocol.codes import VERSION

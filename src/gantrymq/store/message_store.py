@@ -18,10 +18,11 @@ from gantrymq.observability.metrics import Histogram
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk, Lock
 from gantrymq.store.config import StoreConfig
+from gantrymq.store.deletion import deletable_end, delete_before
+from gantrymq.store.derived_writer import DerivedWriter
 from gantrymq.store.dispatch import Arrival, Dispatch
 from gantrymq.store.files.checkpoint import Checkpoint, MarkFile, read_checkpoint
 from gantrymq.store.files.segment import OpenFiles
-from gantrymq.store.housekeeping import Housekeeping
 from gantrymq.store.index.index import Index
 from gantrymq.store.layout import Found, Layout, inspect
 from gantrymq.store.log.appender import Appender
@@ -37,7 +38,6 @@ from gantrymq.store.reading import QueueReader, Wants
 from gantrymq.store.recovery.quarantine import Quarantine
 from gantrymq.store.recovery.recovery import NO_LIMIT, Recovered, Recovery
 from gantrymq.store.reserve import Reserve, ReservedDisk
-from gantrymq.store.retention import deletable_end, delete_before
 from gantrymq.store.room import Room, base_of
 from gantrymq.store.space import Space
 from gantrymq.store.values import Boundary, GetResult, NewRecord, Placement
@@ -174,15 +174,15 @@ class MessageStore:
         lookup = Lookup(self._log, self._queues, self._quarantine, self._dispatch, self._index)
         self.read, self.scan, self.query, self.entry = lookup.read, lookup.scan, lookup.query, lookup.entry
         self.copies = lookup.copies
-        self._housekeeping = Housekeeping(
+        self._derived = DerivedWriter(
             self.file_disk, self._clock, self._layout, self._log, self._queues, self._dispatch, self._index,
             self._mark_file, checkpoint,
         )  # fmt: skip
-        self._housekeeping.after_recovery(recovered)
+        self._derived.after_recovery(recovered)
         self.safety = LogSafety(self._log, self._dispatch, self._clock, conditions, self.config.flush_limit_ms)
         self._writer = LogWriter(
             self.config, self._disk, self.room, self._clock, self._log, self.safety, self._mark_file,
-            self._housekeeping.arm,
+            self._derived.arm,
         )  # fmt: skip
         self.appender = Appender(
             self._writer, self._clock, self._log, self._queues, self._dispatch, self._store_host, last_timestamp
@@ -307,7 +307,7 @@ class MessageStore:
         finally:
             self._writer.stop(StoreUnavailable("the store is closed; open it again"))
             self.safety.close()
-            self._housekeeping.cancel()
+            self._derived.cancel()
             await self._syncs_ended()
             self._disk_files_closed()
 
@@ -319,7 +319,7 @@ class MessageStore:
         if self.safety.position < self._log.written:
             raise StoreError("its last records are not confirmed, and their queues were not built")
         self._writer.cancel_timer()
-        await self._housekeeping.finish()
+        await self._derived.finish()
         self._disk.remove(self._layout.abort)
         self._disk.sync_dir(self._layout.root)
 

@@ -273,7 +273,7 @@ def test_without_descriptors_marks_wait_and_are_made_later() -> None:
         disk.taken = False
         assert await durable(store, store.append([record()])) is None
         await clock.advance(30)
-        assert store._housekeeping._marked == store.max_log_offset
+        assert store._derived._marked == store.max_log_offset
         await store.close()
 
     run(scenario())

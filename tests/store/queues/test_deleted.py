@@ -13,7 +13,7 @@ from gantrymq.message.message_types import NORMAL
 from gantrymq.simulation.world.disk import PowerCut, SimDisk
 from gantrymq.store.config import FlushDiskType
 from gantrymq.store.message_store import MessageStore
-from tests.store.test_retention import filled
+from tests.store.test_deletion import filled
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from gantrymq.broker.registries.topics import Topics
-from gantrymq.broker.upkeep.housekeeping import Retention
+from gantrymq.broker.upkeep.retention import Retention
 from gantrymq.errors import StoreError
 from gantrymq.store.message_store import MessageStore
 

@@ -74,7 +74,7 @@ class _Place:
     store_timestamp: int
 
 
-class Housekeeping:
+class DerivedWriter:
     """Writes derived data to its files, and notes up to where it is durable."""
 
     def __init__(

@@ -9,13 +9,13 @@ import pytest
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.upkeep.housekeeping import Retention
+from gantrymq.broker.upkeep.retention import Retention
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.message_store import MessageStore
-from tests.store.test_retention import HOUR_MS, filled
+from tests.store.test_deletion import HOUR_MS, filled
 from tests.support.places import open_store, run
 from tests.support.sim_clock import SimClock
 

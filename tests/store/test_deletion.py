@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gantrymq.simulation.world.disk import SimDisk
+from gantrymq.store.deletion import FILES_PER_RUN
 from gantrymq.store.message_store import MessageStore
-from gantrymq.store.retention import FILES_PER_RUN
 from gantrymq.store.values import GetStatus, Placement
 from tests.support.places import durable, open_store, record, run, small
 from tests.support.sim_clock import SimClock
