@@ -29,11 +29,12 @@ from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.cli.serving.running import GC_THRESHOLDS
 from gantrymq.message.message import Message
+from gantrymq.message.transaction import HalfEnd
 from gantrymq.protocol.batch import encode_batch
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import SerializeType, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter
-from gantrymq.protocol.halves import HalfEnd, decode_codes, decode_places, encode_ends
+from gantrymq.protocol.halves import decode_codes, decode_places, encode_ends
 from gantrymq.protocol.headers.pull import QueryMessage
 from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.protocol.headers.transaction import EndHalves, EndTransaction

@@ -22,12 +22,12 @@ from benchmarks.broker_cost import FORMS, TOPIC, NoNetwork, Peer
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.cli.serving.running import GC_THRESHOLDS
+from gantrymq.message.receipt_handle import ReceiptHandle
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, SerializeType, decode_command, encode_request
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.pop import AckMessage, PopMessage, PopMessageAnswer
 from gantrymq.protocol.headers.pull import PullMessage
-from gantrymq.protocol.receipt_handle import ReceiptHandle
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.rng import SystemRng

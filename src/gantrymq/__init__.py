@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from gantrymq.client.sync import PushConsumer as PushConsumer
     from gantrymq.client.sync import TransactionProducer as TransactionProducer
     from gantrymq.errors import GantryError as GantryError
+    from gantrymq.message.heartbeat import ConsumeFromWhere as ConsumeFromWhere
     from gantrymq.message.message import Message as Message
     from gantrymq.message.message import MessageView as MessageView
     from gantrymq.message.queues import MessageQueue as MessageQueue
     from gantrymq.message.transaction import LocalTransactionState as LocalTransactionState
-    from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere as ConsumeFromWhere
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Admin": "admin.blocking",
-    "ConsumeFromWhere": "protocol.bodies.heartbeat",
+    "ConsumeFromWhere": "message.heartbeat",
     "ConsumeStatus": "client.results",
     "GantryError": "errors",
     "LitePullConsumer": "client.sync",

@@ -18,10 +18,10 @@ from gantrymq.client.results import (
     TransactionSendResult,
 )
 from gantrymq.client.transaction_producer import TransactionProducer
+from gantrymq.message.heartbeat import ConsumeFromWhere
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 
 __all__ = [
     "Admin",

@@ -16,14 +16,15 @@ import pytest
 
 from gantrymq.access.guard import GUESSES
 from gantrymq.demo.ports import free_port
+from gantrymq.message.heartbeat import ConsumerData, ProducerData, SubscriptionData
 from gantrymq.message.system_topics import HALF, TOOLS_CONSUMER
-from gantrymq.message.transaction import OPERATOR_REMARK
+from gantrymq.message.transaction import OPERATOR_REMARK, HalfEnd
 from gantrymq.protocol.bodies.access import AclBody, EntryBody, PolicyBody, UserBody
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode as Code
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, Header
-from gantrymq.protocol.halves import HalfEnd, decode_codes, encode_ends
+from gantrymq.protocol.halves import decode_codes, encode_ends
 from gantrymq.protocol.headers import access, transaction
 from gantrymq.protocol.headers.consumer import SendBack
 from gantrymq.protocol.headers.pull import ViewMessage

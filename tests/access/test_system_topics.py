@@ -22,8 +22,9 @@ import pytest
 from gantrymq.access.remoting.requests import BROKER_ROWS
 from gantrymq.demo.ports import free_port
 from gantrymq.message import properties, system_topics
+from gantrymq.message.heartbeat import ConsumerData
 from gantrymq.message.system_topics import TOOLS_CONSUMER, TRANSACTION_TOPICS, Holds, holds
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode as Code
 from gantrymq.protocol.headers import access
 from gantrymq.protocol.headers.consumer import SendBack

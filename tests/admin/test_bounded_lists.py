@@ -12,8 +12,8 @@ from gantrymq.admin import Admin
 from gantrymq.admin.browsing import SEARCHED_MAX
 from gantrymq.errors import ConfigError
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.groups import Group
 from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.files.groups import Group
 from tests.admin.test_wanted_transactions import asked
 from tests.cli.tool import Tool
 from tests.support.brokers import Cluster, cluster

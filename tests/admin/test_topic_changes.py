@@ -13,7 +13,7 @@ from gantrymq.admin.topic_changes import QUEUES_NAMED, TopicChange, Wanted, why_
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.topics import TopicConfig
+from gantrymq.protocol.files.topics import TopicConfig
 from tests.client import real
 
 TOPIC = TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4, attributes={"message.type": "FIFO"})

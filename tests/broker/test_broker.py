@@ -20,9 +20,10 @@ from gantrymq.message.message import Message
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.protocol.batch import encode_batch
-from gantrymq.protocol.bodies.topics import TopicConfig, TopicConfigList
+from gantrymq.protocol.bodies.topics import TopicConfigList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, decode_command, encode_request
+from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.protocol.headers.send import SendMessageAnswer

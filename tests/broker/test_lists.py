@@ -6,9 +6,11 @@ from collections import Counter
 
 import pytest
 
-from gantrymq.protocol.bodies.groups import Group, GroupConfigList
-from gantrymq.protocol.bodies.topics import TopicConfig, TopicConfigList
+from gantrymq.protocol.bodies.groups import GroupConfigList
+from gantrymq.protocol.bodies.topics import TopicConfigList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.files.groups import Group
+from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.simulation.world.disk import SimDisk
 from tests.support.brokers import Cluster, on_broker
 

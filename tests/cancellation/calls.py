@@ -15,10 +15,10 @@ from gantrymq.client.pull_consumer import PullConsumer
 from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
+from gantrymq.message.heartbeat import ConsumeFromWhere
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.transaction import OPERATOR_CLIENT, Resolution
-from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from gantrymq.simulation.world.cluster import NAME_SERVERS
 from tests.cancellation.world import TOPIC, Call, PlainBank, World, transaction_producer
 

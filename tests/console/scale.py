@@ -18,8 +18,8 @@ from pathlib import Path
 from gantrymq.message import properties
 from gantrymq.message.message import Message
 from gantrymq.protocol.batch import encode_batch
-from gantrymq.protocol.bodies.topics import TopicConfig, TopicTable
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.files.topics import TopicConfig, TopicTable
 from tests.console.scene import served_over
 from tests.console.site import Site, site
 from tests.support.brokers import Cluster, cluster, send_header

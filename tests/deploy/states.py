@@ -13,8 +13,9 @@ from typing import Any
 from gantrymq import LocalTransactionState, Message
 from gantrymq.aio import TransactionProducer
 from gantrymq.demo.ports import free_port
+from gantrymq.message.heartbeat import ConsumerData, ProducerData, SubscriptionData
 from gantrymq.message.tags import tags_code
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.consumer import SendBack, UpdateConsumerOffset
 from gantrymq.protocol.headers.send import SendMessageAnswer

@@ -9,12 +9,15 @@ import pytest
 
 from gantrymq.broker.operations.members import MAX_EXPRESSIONS, MAX_GROUPS, MAX_SUBSCRIPTIONS
 from gantrymq.broker.operations.topics import MAX_AT_ONCE
-from gantrymq.protocol.bodies.body import DIALECT_BYTES
-from gantrymq.protocol.bodies.groups import Group, GroupConfigList
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
-from gantrymq.protocol.bodies.topics import TopicConfig, TopicConfigList
+from gantrymq.message.heartbeat import ConsumerData, ProducerData, SubscriptionData
+from gantrymq.protocol.bodies.groups import GroupConfigList
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
+from gantrymq.protocol.bodies.topics import TopicConfigList
+from gantrymq.protocol.body import DIALECT_BYTES
 from gantrymq.protocol.codes import RequestCode as Code
 from gantrymq.protocol.codes import ResponseCode
+from gantrymq.protocol.files.groups import Group
+from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.runtime.properties import SETTINGS_BYTES
 from tests.fuzz.size_cases import CASES
 from tests.fuzz.sizes import run

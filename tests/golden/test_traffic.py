@@ -11,7 +11,6 @@ import pytest
 from gantrymq.message import flags, properties
 from gantrymq.protocol import lenient_json, stored_message
 from gantrymq.protocol.batch import split_batch
-from gantrymq.protocol.bodies.body import Body
 from gantrymq.protocol.bodies.groups import GroupList
 from gantrymq.protocol.bodies.heartbeat import ConsumerIdList, HeartbeatData
 from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
@@ -25,9 +24,11 @@ from gantrymq.protocol.bodies.progress import (
 )
 from gantrymq.protocol.bodies.register import RegisterBrokerBody
 from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
-from gantrymq.protocol.bodies.topics import DataVersion, KVTable, TopicConfig, TopicList
+from gantrymq.protocol.bodies.topics import KVTable, TopicList
+from gantrymq.protocol.body import Body
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import encode_command, ext_of
+from gantrymq.protocol.files.topics import DataVersion, TopicConfig
 from gantrymq.protocol.frame import FrameSplitter
 from gantrymq.protocol.headers.registry import ANSWER_HEADERS, REQUEST_HEADERS
 from gantrymq.protocol.message_ids import parse_offset_message_id

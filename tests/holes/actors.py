@@ -8,10 +8,11 @@ from typing import Final
 
 from gantrymq.client.connection.endpoint import Doors
 from gantrymq.message import flags, properties
+from gantrymq.message.heartbeat import ProducerData
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import AUTO_CREATE
 from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.send import SendMessage, SendMessageAnswer

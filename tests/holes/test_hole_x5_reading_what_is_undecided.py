@@ -14,8 +14,9 @@ import pytest
 
 from gantrymq.client.connection.endpoint import Doors
 from gantrymq.message import system_topics
+from gantrymq.message.heartbeat import ConsumerData, SubscriptionData
 from gantrymq.message.system_topics import HALF, TOOLS_CONSUMER
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.consumer import SendBack

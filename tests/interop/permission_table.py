@@ -13,15 +13,17 @@ import msgspec
 
 from gantrymq.access.remoting.requests import BROKER_ROWS
 from gantrymq.errors import GantryError
+from gantrymq.message.heartbeat import ConsumerData, SubscriptionData
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.access import AclBody, EntryBody, PolicyBody, UserBody
-from gantrymq.protocol.bodies.groups import Group
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.bodies.locks import LockBatch
 from gantrymq.protocol.bodies.pop import QueryAssignment
-from gantrymq.protocol.bodies.topics import TopicConfig, TopicConfigList
+from gantrymq.protocol.bodies.topics import TopicConfigList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_request
+from gantrymq.protocol.files.groups import Group
+from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.protocol.headers.registry import REQUEST_HEADERS
 from gantrymq.protocol.signature import Account
 from gantrymq.remoting.client import RemotingClient

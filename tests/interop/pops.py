@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 
 from gantrymq.message import properties
+from gantrymq.message.receipt_handle import ReceiptHandle, parse
 from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, Header
@@ -21,7 +22,6 @@ from gantrymq.protocol.headers.pop import (
 from gantrymq.protocol.headers.pull import GetMaxOffset, OffsetAnswer
 from gantrymq.protocol.headers.send import SendMessage, SendMessageAnswer
 from gantrymq.protocol.headers.topics import CreateTopic
-from gantrymq.protocol.receipt_handle import ReceiptHandle, parse
 from gantrymq.protocol.stored_message import scan
 from tests.interop.apache import ApacheCluster
 from tests.interop.ours import GantryCluster

@@ -23,11 +23,11 @@ from gantrymq.aio import TransactionProducer as AsyncTransactionProducer
 from gantrymq.broker.registries.json_file import read_json
 from gantrymq.client.results import PullStatus, SendResult
 from gantrymq.message.message import MessageView
-from gantrymq.message.transaction import Resolution
+from gantrymq.message.transaction import HalfEnd, Resolution
 from gantrymq.protocol.batch import encode_batch
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import encode_request
-from gantrymq.protocol.halves import HalfEnd, decode_places, encode_ends
+from gantrymq.protocol.halves import decode_places, encode_ends
 from gantrymq.protocol.headers.pull import QueryMessage, ViewMessage
 from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.protocol.message_ids import parse_offset_message_id

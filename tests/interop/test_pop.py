@@ -17,8 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.protocol.bodies.pop import RequestMode, RequestModeTable
+from gantrymq.message.pop import RequestMode
+from gantrymq.message.receipt_handle import ReceiptHandle
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.files.request_modes import RequestModeTable
 from gantrymq.protocol.headers.pop import (
     ChangeInvisibleTimeAnswer,
     Notification,
@@ -28,7 +30,6 @@ from gantrymq.protocol.headers.pop import (
     WaitingPops,
     WaitingPopsAnswer,
 )
-from gantrymq.protocol.receipt_handle import ReceiptHandle
 from gantrymq.protocol.stored_message import scan
 from tests.interop.apache import ApacheCluster, JavaClient
 from tests.interop.ours import GantryCluster

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gantrymq import Message, Producer, PushConsumer
+from gantrymq.message.heartbeat import ConsumeFromWhere
 from gantrymq.message.message import MessageView
-from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from tests.kill.server import Server, die_with_parent
 
 TOPIC, GROUP = "Ordered", "in-order"
@@ -25,7 +25,7 @@ LIMIT_S = 40.0
 MEMBER = """
 import sys, time
 from gantrymq import PushConsumer
-from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
+from gantrymq.message.heartbeat import ConsumeFromWhere
 def listener(messages):
     for message in messages:
         print(message.queue.queue_id, message.body.decode(), flush=True)

@@ -12,14 +12,16 @@ from zlib import crc32
 import pytest
 
 from gantrymq.errors import ConfigError, Unreachable
+from gantrymq.message.versions import VERSION
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.kv_config import KVConfig
 from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.protocol.bodies.register import RegisterBrokerBody
 from gantrymq.protocol.bodies.route import ClusterInfo, QueueData, TopicRoute
-from gantrymq.protocol.bodies.topics import DataVersion, KVTable, TopicConfig, TopicList, TopicTable
-from gantrymq.protocol.codes import VERSION, RequestCode, ResponseCode
+from gantrymq.protocol.bodies.topics import KVTable, TopicList
+from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
+from gantrymq.protocol.files.topics import DataVersion, TopicConfig, TopicTable
 from gantrymq.protocol.headers import nameserver as headers
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.addresses import split_address

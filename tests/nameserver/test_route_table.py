@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from gantrymq.nameserver.route_table import ALIVE_SECONDS, EXPIRY_SECONDS, Registration, RouteTable
-from gantrymq.protocol.bodies.topics import DataVersion, TopicConfig
+from gantrymq.protocol.files.topics import DataVersion, TopicConfig
 
 V1, V2 = DataVersion(counter=1, timestamp=1), DataVersion(counter=2, timestamp=1)
 

@@ -11,22 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
-from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.body import Body
-from gantrymq.protocol.bodies.heartbeat import (
+from gantrymq.message.heartbeat import (
     ConsumeFromWhere,
     ConsumerData,
-    ConsumerIdList,
     ConsumeType,
-    HeartbeatData,
     MessageModel,
     ProducerData,
     SubscriptionData,
 )
+from gantrymq.message.queues import MessageQueue
+from gantrymq.protocol.bodies.heartbeat import ConsumerIdList, HeartbeatData
 from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
 from gantrymq.protocol.bodies.register import RegisterBrokerBody, parse_topic_text, topic_text
 from gantrymq.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRoute
-from gantrymq.protocol.bodies.topics import DataVersion, KVTable, TopicConfig, TopicList, TopicTable
+from gantrymq.protocol.bodies.topics import KVTable, TopicList
+from gantrymq.protocol.body import Body
+from gantrymq.protocol.files.topics import DataVersion, TopicConfig, TopicTable
 from tests.protocol.structs import instances
 
 NAME = st.text("abcXYZ%-_09", min_size=1, max_size=8)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
-from gantrymq.protocol.codes import VERSION, LanguageCode
+from gantrymq.message.versions import VERSION
+from gantrymq.protocol.codes import LanguageCode
 from gantrymq.protocol.command import (
     ONE_WAY_FLAG,
     RESPONSE_FLAG,

@@ -5,15 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.protocol.halves import (
-    HalfEnd,
-    decode_codes,
-    decode_ends,
-    decode_places,
-    encode_codes,
-    encode_ends,
-    encode_places,
-)
+from gantrymq.message.transaction import HalfEnd
+from gantrymq.protocol.halves import decode_codes, decode_ends, decode_places, encode_codes, encode_ends, encode_places
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 ALIKE = st.text(st.characters(max_codepoint=127), min_size=3, max_size=3)

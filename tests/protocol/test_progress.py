@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.errors import RemoteProtocolError
+from gantrymq.message.progress import QueueProgress
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.progress import ConsumeStats, QueueProgress, TopicStats, key_of, queue_of
+from gantrymq.protocol.bodies.progress import ConsumeStats, TopicStats, key_of, queue_of
 
 QUEUE = MessageQueue("T", "broker-a", 1)
 

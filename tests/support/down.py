@@ -12,8 +12,8 @@ from gantrymq.demo.ports import free_port
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.protocol.bodies.register import RegisterBrokerBody
-from gantrymq.protocol.bodies.topics import DataVersion, TopicConfig, TopicTable
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.files.topics import DataVersion, TopicConfig, TopicTable
 from gantrymq.protocol.headers.nameserver import RegisterBroker
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.clock import SystemClock

@@ -11,8 +11,8 @@ from gantrymq.admin.topic_state import TopicState
 from gantrymq.client.consuming.pulling import views
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
+from gantrymq.message.progress import TopicOffset
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.progress import TopicOffset
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers.pull import GetMaxOffset, GetMinOffset, OffsetAnswer, SearchOffset
 

@@ -14,12 +14,12 @@ from gantrymq.admin.asking import Asking
 from gantrymq.client.connection.routes import subscribe_queues
 from gantrymq.errors import ConfigError, RequestRejected
 from gantrymq.message import system_topics
+from gantrymq.message.connections import LiveProducer
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.progress import (
     ConsumerConnections,
     ConsumerRunning,
     ConsumeStats,
-    LiveProducer,
     ProducerConnections,
     ProducerTable,
     queue_of,

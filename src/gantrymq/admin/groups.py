@@ -7,8 +7,9 @@ from collections.abc import Callable
 from gantrymq.admin.asking import Asking
 from gantrymq.errors import GantryError, RequestRejected
 from gantrymq.message import system_topics
-from gantrymq.protocol.bodies.groups import Group, GroupList, GroupTable
+from gantrymq.protocol.bodies.groups import GroupList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.files.groups import Group, GroupTable
 from gantrymq.protocol.headers.topics import DeleteGroup, TopicOnly
 
 _SYSTEM_NAMES = (

@@ -13,10 +13,10 @@ from gantrymq.admin.groups import Groups
 from gantrymq.client.consuming.pulling import views
 from gantrymq.errors import ConfigError, RemoteProtocolError, RequestRejected
 from gantrymq.message import properties
+from gantrymq.message.heartbeat import MessageModel
 from gantrymq.message.message import MessageView, StoredMessage
 from gantrymq.message.queues import LogOffset, MessageQueue
 from gantrymq.message.tags import parse_tag_expression
-from gantrymq.protocol.bodies.heartbeat import MessageModel
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.consumer import QueryConsumerOffset
 from gantrymq.protocol.headers.pull import OffsetAnswer, QueryMessage, ViewMessage

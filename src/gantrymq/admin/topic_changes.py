@@ -14,8 +14,8 @@ from gantrymq.message import system_topics
 from gantrymq.message.given import shown
 from gantrymq.message.message_types import TOPIC_TYPES
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.topics import PERM_READ, PERM_WRITE, TopicConfig
 from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.files.topics import PERM_READ, PERM_WRITE, TopicConfig
 from gantrymq.protocol.headers.topics import CreateTopic
 
 """What a topic may be made for; brokers refuse other messages. Source: TopicMessageType."""

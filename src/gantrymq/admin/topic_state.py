@@ -7,10 +7,11 @@ from typing import Final
 import msgspec
 
 from gantrymq.admin.asking import Asking
+from gantrymq.message.progress import TopicOffset
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.progress import TopicOffset, TopicStats
-from gantrymq.protocol.bodies.topics import TopicConfig, TopicTable
+from gantrymq.protocol.bodies.progress import TopicStats
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.files.topics import TopicConfig, TopicTable
 from gantrymq.protocol.headers.topics import TopicOnly
 
 MESSAGE_TYPE: Final = "message.type"

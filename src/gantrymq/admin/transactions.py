@@ -18,9 +18,10 @@ from gantrymq.admin.queue_records import Read
 from gantrymq.admin.transaction_pages import TransactionPages
 from gantrymq.admin.transaction_search import EVERYTHING, TransactionSearch, Wanted
 from gantrymq.errors import ConfigError
+from gantrymq.message.heartbeat import ProducerData
 from gantrymq.message.system_topics import HALF
 from gantrymq.message.transaction import OPERATOR_CLIENT, OPERATOR_REMARK, Resolution
-from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import encode_request
 from gantrymq.protocol.headers.consumer import UnregisterClient

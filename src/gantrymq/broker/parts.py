@@ -49,8 +49,8 @@ from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.resume import ResumeOperation
 from gantrymq.broker.upkeep.retention import Retention
 from gantrymq.broker.upkeep.statistics import Statistics
+from gantrymq.message.versions import VERSION
 from gantrymq.observability.metrics import Metrics
-from gantrymq.protocol.codes import VERSION
 from gantrymq.protocol.message_ids import UniqueIds
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore

@@ -74,7 +74,7 @@ class ConsumerAnswer:
     code: int
     """0: answered; any other number is RocketMQ's for the reason why not."""
     body: bytes
-    """JSON: ``ConsumerRunning`` or ``ConsumedDirectly`` of ``protocol.bodies.progress``."""
+    """JSON under RocketMQ's names: ConsumerRunningInfo or ConsumeMessageDirectlyResult."""
     remark: str | None = None
     fields: Mapping[str, str] | None = None
     """Whatever else the consumer says."""
@@ -83,9 +83,8 @@ class ConsumerAnswer:
 AnswerDone = Callable[[ConsumerAnswer | None], None]
 """Called once: with the answer, or with None when the client disconnected, does not read, or is too slow."""
 
-PositionsDone = Callable[[Mapping[str, int] | None], None]
-"""Called once: with offset by queue (a queue is written as ``protocol.bodies.progress.key_of`` writes it), or with None
-when no usable answer came in time."""
+PositionsDone = Callable[[Mapping[MessageQueue, int] | None], None]
+"""Called once: with offset by queue, or with None when no usable answer came in time."""
 
 ReplyDone = Callable[[str | None], None]
 """Called once: with None when the requester accepted the reply, otherwise with the reason why it did not."""

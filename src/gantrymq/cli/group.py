@@ -24,7 +24,7 @@ from gantrymq.cli.cluster_options import (
 )
 from gantrymq.errors import RequestRejected
 from gantrymq.message import system_topics
-from gantrymq.protocol.bodies.groups import Group
+from gantrymq.protocol.files.groups import Group
 
 app = typer.Typer(help="Create, list, alter and delete consumer groups.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Name of the group.")]

@@ -28,7 +28,7 @@ from gantrymq.errors import GantryError, RouteNotFound
 from gantrymq.message import system_topics
 from gantrymq.message.message_types import TOPIC_TYPES
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.topics import PERM_READ, PERM_WRITE
+from gantrymq.protocol.files.topics import PERM_READ, PERM_WRITE
 
 app = typer.Typer(help="Create, list, show and delete topics.", no_args_is_help=True)
 _DERIVED = (system_topics.RETRY_PREFIX, system_topics.DEAD_LETTER_PREFIX)

@@ -25,9 +25,9 @@ from gantrymq.client.tracing.provider import spans_of
 from gantrymq.client.tracing.watch import processing
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
+from gantrymq.message.heartbeat import ConsumeFromWhere
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
-from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 
 
 class LitePullConsumer(Lifetime):

@@ -27,13 +27,14 @@ from gantrymq.client.tracing.provider import spans_of
 from gantrymq.client.tracing.watch import Watch, watch_of
 from gantrymq.errors import GantryError, MessageIllegal, TimedOut, Unreachable
 from gantrymq.message import properties, system_topics
+from gantrymq.message.heartbeat import ProducerData
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.recall_handle import decode as decode_handle
 from gantrymq.message.validation import check_batch, check_message, check_queue
 from gantrymq.protocol import compression
 from gantrymq.protocol.batch import encode_batch, in_batches, item_size
-from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, encode_request
 from gantrymq.protocol.headers.send import RecallMessage, RecallMessageAnswer, SendMessage

@@ -24,8 +24,8 @@ from gantrymq.client.tracing.provider import spans_of
 from gantrymq.client.tracing.watch import watch_of
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
+from gantrymq.message.heartbeat import ConsumeFromWhere
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 
 
 class PushConsumer(Lifetime):

@@ -33,9 +33,9 @@ from gantrymq.client.results import PullResult, RawPull, SendResult, Transaction
 from gantrymq.client.sending.half_ends import undecided
 from gantrymq.client.sending.ordering import QueueSelector, by_hash
 from gantrymq.errors import Closed, GantryError
+from gantrymq.message.heartbeat import ConsumeFromWhere
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
-from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from gantrymq.protocol.bodies.route import TopicRoute
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -33,3 +33,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """Of a reply: handed to the requester as it is."""
     max_reconsume_times: int | None = None
     """Only of messages for a retry topic: how often it may be."""
+
+
+class BatchItem(NamedTuple):
+    """One message of a batch. Its topic, queue, born time and born host are those of the batch."""
+
+    flag: int
+    body: bytes
+    properties_text: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import Final, NamedTuple
 
 OPERATOR_REMARK: Final = "operator: "
 """The remark of END_TRANSACTION and of RESUME_CHECK_HALF_MESSAGE begins with this when a person decides and not a
@@ -35,3 +35,12 @@ class LocalTransactionState(enum.Enum):
     @property
     def resolution(self) -> Resolution:
         return Resolution[self.name]
+
+
+class HalfEnd(NamedTuple):
+    """A half message that is to be ended."""
+
+    queue_offset: int
+    """In the half queue."""
+    log_offset: int
+    unique_key: str

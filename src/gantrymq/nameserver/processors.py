@@ -15,9 +15,10 @@ from gantrymq.nameserver.kv_config import KVConfig
 from gantrymq.nameserver.route_table import EXPIRY_SECONDS, Registration, RouteTable
 from gantrymq.protocol.bodies.register import topics_of_compressed, topics_of_json
 from gantrymq.protocol.bodies.route import TopicRoute
-from gantrymq.protocol.bodies.topics import ORDER_TOPIC_NAMESPACE, DataVersion, KVTable, TopicConfig, TopicList
+from gantrymq.protocol.bodies.topics import ORDER_TOPIC_NAMESPACE, KVTable, TopicList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.files.topics import DataVersion, TopicConfig
 from gantrymq.protocol.headers import nameserver as headers
 from gantrymq.remoting.server import Handler
 from gantrymq.remoting.session import Session

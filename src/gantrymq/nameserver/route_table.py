@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from gantrymq.protocol.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRoute
-from gantrymq.protocol.bodies.topics import PERM_WRITE, DataVersion, TopicConfig
+from gantrymq.protocol.files.topics import PERM_WRITE, DataVersion, TopicConfig
 
 EXPIRY_SECONDS: Final = 120.0
 """A broker that has not registered for this long is removed. The broker's own ``heartbeatTimeoutMillis`` takes

@@ -11,24 +11,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from gantrymq.errors import MessageIllegal, RemoteProtocolError
 from gantrymq.message import properties
 from gantrymq.message.message import Message
+from gantrymq.message.submission import BatchItem
 
 _HEAD: Final = struct.Struct(">iiiii")
 _SHORT: Final = struct.Struct(">h")
 _HEAD_SIZE: Final = _HEAD.size
 _FIXED_SIZE: Final = 22
-
-
-class BatchItem(NamedTuple):
-    """One message of a batch. Its topic, queue, born time and born host are those of the batch."""
-
-    flag: int
-    body: bytes
-    properties_text: str
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:

@@ -9,10 +9,6 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-VERSION: Final = 513
-"""The protocol version in our requests, the ordinal of 5.5.0. Peers derive from it which fields and answers we
-understand."""
-
 
 class RequestCode(enum.IntEnum):
     """What a request asks for."""

@@ -18,7 +18,8 @@ import msgspec
 from msgspec import UNSET
 
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
-from gantrymq.protocol.codes import VERSION, LanguageCode
+from gantrymq.message.versions import VERSION
+from gantrymq.protocol.codes import LanguageCode
 from gantrymq.protocol.envelope import LANGUAGE as LANGUAGE
 from gantrymq.protocol.envelope import ONE_WAY_FLAG as ONE_WAY_FLAG
 from gantrymq.protocol.envelope import RESPONSE_FLAG as RESPONSE_FLAG

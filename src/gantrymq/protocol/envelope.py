@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.protocol.numbers import Int
+from gantrymq.message.numbers import Int
 
 RESPONSE_FLAG: Final = 1
 ONE_WAY_FLAG: Final = 2

@@ -13,21 +13,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from gantrymq.errors import RemoteProtocolError
+from gantrymq.message.transaction import HalfEnd
 
 _PLACE: Final = struct.Struct(">qq")
 _END: Final = struct.Struct(">qqH")
-
-
-class HalfEnd(NamedTuple):
-    """A half message that is to be ended."""
-
-    queue_offset: int
-    """In the half queue."""
-    log_offset: int
-    unique_key: str
 
 
 def encode_places(places: Sequence[tuple[int, int]]) -> bytes:

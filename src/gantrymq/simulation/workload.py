@@ -16,9 +16,9 @@ from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.message import properties
+from gantrymq.message.heartbeat import ConsumeFromWhere
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from gantrymq.simulation.ends import OneWayProducer, end_of_check, end_of_result, send_end
 from gantrymq.simulation.judging.checker import COMMITTED, ROLLED_BACK
 from gantrymq.simulation.judging.history import History

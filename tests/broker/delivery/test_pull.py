@@ -12,8 +12,8 @@ from gantrymq.broker.delivery.pull_values import InlineSubscription, PullResult,
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import Member
 from gantrymq.message import system_topics
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, MessageModel, SubscriptionData
-from gantrymq.protocol.bodies.topics import PERM_WRITE
+from gantrymq.message.heartbeat import ConsumerData, MessageModel, SubscriptionData
+from gantrymq.protocol.files.topics import PERM_WRITE
 from gantrymq.store.values import NewRecord
 from tests.broker.delivery.pull_lab import GROUP, TOPIC, PullLab
 from tests.broker.transaction_lab import HOST

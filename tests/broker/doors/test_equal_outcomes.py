@@ -12,7 +12,7 @@ from gantrymq.access.values import Action, Policy, PolicyDecision, Resource, Use
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.protocol.bodies.topics import TopicConfig
+from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.testing import LocalCluster
 from tests.broker.doors.callers import DOORS, HTTP_PORT, Caller, Who
 

@@ -11,8 +11,8 @@ from gantrymq.broker.filtering.selection import EVERYTHING
 from gantrymq.broker.filtering.subscriptions import check_selector, selection_of
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.message.heartbeat import SubscriptionData
 from gantrymq.message.tags import java_hash
-from gantrymq.protocol.bodies.heartbeat import SubscriptionData
 
 PLAIN = LiveConfig(BrokerConfig())
 FILTERING = LiveConfig(BrokerConfig.of(enable_property_filter=True))

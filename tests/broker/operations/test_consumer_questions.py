@@ -10,8 +10,8 @@ from gantrymq.broker.operations.consumer_questions import ConsumeNow, ConsumerQu
 from gantrymq.broker.pushes import ConsumerAnswer
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups, Member
+from gantrymq.message.heartbeat import ConsumerData
 from gantrymq.message.system_topics import HALF
-from gantrymq.protocol.bodies.heartbeat import ConsumerData
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import offset_message_id
 from tests.support.connections import KeptConnection

@@ -13,8 +13,9 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.registries import open_registries
+from gantrymq.message.heartbeat import ConsumerData, ProducerData, SubscriptionData
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.runtime.disk import OsDisk
 from tests.support.connections import KeptConnection
 from tests.support.sim_clock import SimClock

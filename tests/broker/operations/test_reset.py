@@ -12,10 +12,10 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.reset import ResetOrder, Resets
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import Member
-from gantrymq.broker.registries.groups import Group
 from gantrymq.broker.registries.registries import open_registries
+from gantrymq.message.heartbeat import ConsumerData
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.heartbeat import ConsumerData
+from gantrymq.protocol.files.groups import Group
 from gantrymq.runtime.disk import OsDisk
 from tests.support.connections import KeptConnection
 from tests.support.sim_clock import SimClock

@@ -13,8 +13,8 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.settings import SettingsAdministration, to_properties, with_properties
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.refusals import RESPONSE_CODES
-from gantrymq.protocol.bodies.topics import DataVersion
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.files.topics import DataVersion
 from gantrymq.protocol.headers.tools import BrokerConfigAnswer
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk

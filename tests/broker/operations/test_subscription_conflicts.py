@@ -10,8 +10,9 @@ import pytest
 
 from gantrymq.admin import Admin
 from gantrymq.broker.registries.clients import selector_of
+from gantrymq.message.heartbeat import ConsumerData, SubscriptionData
 from gantrymq.message.tags import tags_code
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.bodies.progress import ConsumerConnections
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.consumer import UnregisterClient

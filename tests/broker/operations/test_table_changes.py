@@ -12,10 +12,10 @@ from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.table_changes import DeleteGroup, DeleteTopic, MakeGroups, MakeTopics, TableChanges
 from gantrymq.broker.operations.topics import TopicAdministration, TopicOrder
 from gantrymq.broker.refusal import Refused
-from gantrymq.broker.registries.groups import Group
 from gantrymq.broker.registries.json_file import read_json
 from gantrymq.broker.registries.registries import GROUPS_FILE, TOPICS_FILE, open_registries
 from gantrymq.errors import StoreError
+from gantrymq.protocol.files.groups import Group
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 

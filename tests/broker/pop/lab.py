@@ -16,12 +16,13 @@ from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.values import Popped, Wanted
 from gantrymq.broker.pop.waiting import Waiting
 from gantrymq.broker.refusal import Refused
-from gantrymq.broker.registries.groups import Group, Groups
+from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.errors import StoreError
 from gantrymq.message.message import StoredMessage
-from gantrymq.protocol.receipt_handle import ReceiptHandle
+from gantrymq.message.receipt_handle import ReceiptHandle
+from gantrymq.protocol.files.groups import Group
 from gantrymq.protocol.stored_message import pack_host, scan
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.store.config import FlushDiskType, StoreConfig

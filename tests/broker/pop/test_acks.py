@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ import pytest
 from gantrymq.broker.pop.values import MAX_INVISIBLE_MS, PopDelivery, Renewed
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.errors import StoreError
-from gantrymq.protocol.bodies.pop import BatchAck
-from gantrymq.protocol.receipt_handle import ORDERLY
+from gantrymq.message.pop import BatchAck
+from gantrymq.message.receipt_handle import ORDERLY
 from tests.broker.pop.lab import GROUP, TOPIC, Given, PopLab
 
 
@@ -97,7 +96,7 @@ def batch_ack(items: list[Given], **fields: object) -> BatchAck:
     values: dict[str, object] = {
         "consumer_group": GROUP, "topic": TOPIC, "start_offset": handle.start_offset, "queue_id": handle.queue_id,
         "revive_queue_id": handle.revive_queue, "pop_time": handle.pop_time, "invisible_time": handle.invisible_time,
-        "bit_set": base64.b64encode(bits.to_bytes(4, "little")).decode(),
+        "bit_set": bits.to_bytes(4, "little"),
     }  # fmt: skip
     return BatchAck(**{**values, **fields})  # type: ignore[arg-type]
 
@@ -128,7 +127,7 @@ def test_an_orderly_batch_holds_messages_of_the_last_pop_only(lab: PopLab) -> No
     (item,) = lab.pop(1, order=True).messages
     second = 0b10.to_bytes(1, "little")
     with pytest.raises(Refused) as caught:
-        lab.acks.batch_ack([batch_ack([item], bit_set=base64.b64encode(second).decode())], None, lambda refused: None)
+        lab.acks.batch_ack([batch_ack([item], bit_set=second)], None, lambda refused: None)
     assert caught.value.reason is Refusal.MESSAGE_ILLEGAL
     done: list[Refused | None] = []
     lab.acks.batch_ack([batch_ack([item])], None, done.append)

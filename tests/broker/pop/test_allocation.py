@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantrymq.broker.pop.allocation import STRATEGIES, assign, averagely, by_circle, readable_queues
+from gantrymq.broker.pop.allocation import STRATEGIES, assign, averagely, by_circle
+from gantrymq.broker.upkeep.name_server_routes import readable_queues
+from gantrymq.message.pop import RequestMode
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.pop import GroupRequestMode, RequestMode
 from gantrymq.protocol.bodies.route import QueueData, TopicRoute
+from gantrymq.protocol.files.request_modes import GroupRequestMode
 
 PULL = GroupRequestMode(topic="T", consumer_group="G")
 

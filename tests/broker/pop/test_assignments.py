@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from gantrymq.broker.registries.clients import ConsumerGroups, Member
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.request_modes import RequestModes
 from gantrymq.broker.registries.topics import Topics
+from gantrymq.message.heartbeat import ConsumerData, MessageModel
+from gantrymq.message.pop import Assignment, AssignmentQuery, RequestMode
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, MessageModel
-from gantrymq.protocol.bodies.pop import GroupRequestMode, QueryAssignment, QueryAssignmentAnswer, RequestMode
+from gantrymq.protocol.files.request_modes import GroupRequestMode
 from gantrymq.runtime.disk import OsDisk
 from tests.broker.transaction_lab import LabClock
 from tests.support.clients import PlainClient
@@ -60,12 +62,13 @@ class Lab:
 
     async def query(self, client_id: str, **fields: object) -> list[str] | None:
         """Names of the queues of a member."""
-        wanted = QueryAssignment(topic="T", consumer_group="G", client_id=client_id, **fields)  # type: ignore[arg-type]
-        later: asyncio.Future[QueryAssignmentAnswer] = asyncio.get_running_loop().create_future()
-        found = self.assignments.query(wanted, later.set_result) or await later
-        if found.message_queue_assignments is None:
+        wanted = AssignmentQuery(topic="T", consumer_group="G", client_id=client_id, **fields)  # type: ignore[arg-type]
+        later: asyncio.Future[Sequence[Assignment] | None] = asyncio.get_running_loop().create_future()
+        self.assignments.query(wanted, later.set_result)
+        found = await later
+        if found is None:
             return None
-        queues = [item.message_queue for item in found.message_queue_assignments]
+        queues = [item.message_queue for item in found]
         return [f"{queue.broker_name}{queue.queue_id}" for queue in queues]
 
 

@@ -7,7 +7,7 @@ import pytest
 from gantrymq.broker.pop.batch import Batch, as_first_sent, queue_offsets
 from gantrymq.errors import CorruptRecord
 from gantrymq.message import properties
-from gantrymq.protocol.receipt_handle import ReceiptHandle, parse
+from gantrymq.message.receipt_handle import ReceiptHandle, parse
 from gantrymq.protocol.stored_message import pack_host, scan
 from tests.support.records import encode_record
 

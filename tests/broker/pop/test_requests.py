@@ -17,10 +17,10 @@ from gantrymq.broker.pop.values import (
     PopStatus,
 )
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.registries.groups import Group
 from gantrymq.errors import StoreError
 from gantrymq.message import system_topics
-from gantrymq.protocol.bodies.topics import PERM_WRITE
+from gantrymq.protocol.files.groups import Group
+from gantrymq.protocol.files.topics import PERM_WRITE
 from gantrymq.protocol.stored_message import scan
 from tests.broker.pop.lab import GROUP, TOPIC, PopLab
 from tests.support.clients import PlainClient

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from gantrymq.broker.registries.clients import ConsumerGroups, Member, ProducerGroups
 from gantrymq.broker.registries.queue_locks import LOCK_SECONDS, TRUSTED_SECONDS, QueueLocks
+from gantrymq.message.heartbeat import ConsumerData, SubscriptionData
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.tags import java_hash
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, SubscriptionData
 from tests.support.connections import KeptConnection
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from gantrymq.broker.registries.filters import KEPT_AFTER_DEATH_MS, ConsumerFilters
 from gantrymq.errors import ConfigError
-from gantrymq.protocol.bodies.heartbeat import SubscriptionData
+from gantrymq.message.heartbeat import SubscriptionData
 from gantrymq.runtime.disk import read_whole
 from gantrymq.simulation.world.disk import SimDisk
 from tests.support.places import run

@@ -8,7 +8,8 @@ import pytest
 
 from gantrymq.broker.registries.request_modes import RequestModes
 from gantrymq.errors import ConfigError
-from gantrymq.protocol.bodies.pop import GroupRequestMode, RequestMode
+from gantrymq.message.pop import RequestMode
+from gantrymq.protocol.files.request_modes import GroupRequestMode
 from gantrymq.runtime.disk import OsDisk
 
 POP = GroupRequestMode(topic="T", consumer_group="G", mode=RequestMode.POP, pop_share_queue_num=2)

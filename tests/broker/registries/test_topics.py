@@ -6,10 +6,11 @@ import pytest
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.registries.groups import Group, Groups
+from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import Topics, apply_attributes
 from gantrymq.errors import ConfigError, DiskFull, MessageIllegal
-from gantrymq.protocol.bodies.topics import TopicConfig
+from gantrymq.protocol.files.groups import Group
+from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.simulation.world.disk import SimDisk
 from tests.support.sim_clock import SimClock
 

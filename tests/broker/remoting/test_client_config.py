@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.protocol.bodies.heartbeat import CheckClient, ConsumerData, HeartbeatData, SubscriptionData
+from gantrymq.message.heartbeat import ConsumerData, SubscriptionData
+from gantrymq.protocol.bodies.heartbeat import CheckClient, HeartbeatData
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.consumer import UnregisterClient

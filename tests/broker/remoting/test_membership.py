@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gantrymq.message.heartbeat import ConsumerData, MessageModel, ProducerData, SubscriptionData
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.heartbeat import (
-    ConsumerData,
-    ConsumerIdList,
-    HeartbeatData,
-    MessageModel,
-    ProducerData,
-    SubscriptionData,
-)
+from gantrymq.protocol.bodies.heartbeat import ConsumerIdList, HeartbeatData
 from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command

@@ -12,6 +12,7 @@ import pytest
 from gantrymq.broker.pop.names import pop_retry_topic
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
+from gantrymq.message.receipt_handle import ReceiptHandle, parse
 from gantrymq.protocol.bodies.pop import BatchAckRequest
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
@@ -28,7 +29,6 @@ from gantrymq.protocol.headers.pop import (
     WaitingPopsAnswer,
 )
 from gantrymq.protocol.headers.topics import TopicOnly
-from gantrymq.protocol.receipt_handle import ReceiptHandle, parse
 from gantrymq.protocol.stored_message import scan
 from tests.support.brokers import Cluster, on_broker, until
 

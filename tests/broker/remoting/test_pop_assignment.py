@@ -7,16 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq.message.heartbeat import ConsumerData, MessageModel, SubscriptionData
+from gantrymq.message.pop import RequestMode
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, MessageModel, SubscriptionData
-from gantrymq.protocol.bodies.pop import (
-    GroupRequestMode,
-    QueryAssignment,
-    QueryAssignmentAnswer,
-    RequestMode,
-    RequestModeTable,
-)
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
+from gantrymq.protocol.bodies.pop import QueryAssignment, QueryAssignmentAnswer
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.files.request_modes import GroupRequestMode, RequestModeTable
 from tests.support.brokers import Cluster, on_broker
 
 

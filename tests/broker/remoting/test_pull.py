@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gantrymq.message import system_topics
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, MessageModel, SubscriptionData
+from gantrymq.message.heartbeat import ConsumerData, MessageModel, SubscriptionData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, SerializeType
 from gantrymq.protocol.headers.pull import PullMessageAnswer

@@ -11,9 +11,9 @@ from gantrymq.broker.operations.admission import unique_key_of
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, StoredMessage
 from gantrymq.protocol.batch import MESSAGES_MAX, encode_batch
-from gantrymq.protocol.bodies.topics import TopicConfig
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, SerializeType
+from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.protocol.headers.send import SendMessageAnswer, SendMessageLong
 from gantrymq.protocol.message_ids import parse_offset_message_id

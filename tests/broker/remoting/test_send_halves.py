@@ -8,11 +8,11 @@ import pytest
 
 from gantrymq.message import properties
 from gantrymq.message.message import Message
-from gantrymq.message.transaction import Resolution
+from gantrymq.message.transaction import HalfEnd, Resolution
 from gantrymq.protocol.batch import encode_batch
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
-from gantrymq.protocol.halves import HalfEnd, decode_codes, decode_places, encode_ends
+from gantrymq.protocol.halves import decode_codes, decode_places, encode_ends
 from gantrymq.protocol.headers.transaction import EndHalves
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.transactions.table import open_halves

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gantrymq.message import flags, properties
-from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
+from gantrymq.message.heartbeat import ProducerData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, Header, encode_response
 from gantrymq.protocol.headers.send import PushReply, SendMessageAnswer, SendMessageLong

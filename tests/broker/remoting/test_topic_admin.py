@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.broker.registries.groups import Group, GroupTable
 from gantrymq.protocol.bodies.route import TopicRoute
-from gantrymq.protocol.bodies.topics import KVTable, TopicConfig, TopicTable
+from gantrymq.protocol.bodies.topics import KVTable
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
+from gantrymq.protocol.files.groups import Group, GroupTable
+from gantrymq.protocol.files.topics import TopicConfig, TopicTable
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.protocol.headers.topics import DeleteGroup, GroupOnly, TopicOnly
 from tests.support.brokers import TIMEOUT_MS, Cluster, cluster, on_broker

@@ -11,8 +11,7 @@ import pytest
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.transactions.end_many import ManyEnds
 from gantrymq.errors import StoreError
-from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.halves import HalfEnd
+from gantrymq.message.transaction import HalfEnd, Resolution
 from gantrymq.store.config import FlushDiskType
 from gantrymq.transactions.records.half import OP_BYTES_MAX
 from gantrymq.transactions.rules.states import State

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.protocol.halves import HalfEnd, decode_ends, encode_places
+from gantrymq.message.transaction import HalfEnd
+from gantrymq.protocol.halves import decode_ends, encode_places
 from gantrymq.spark.sink.places import ENDS_IN_REQUEST, Piece, decode_piece, encode_piece, ends_of, stored_of
 
 PREFIX = "B" * 40

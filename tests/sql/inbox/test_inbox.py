@@ -511,7 +511,7 @@ def test_a_clock_that_is_ahead_deletes_nothing_that_is_young(
 def test_consume_then_database_then_produce(place: Place, engine: Engine, gantry: LocalCluster, orderly: bool) -> None:
     """A chain: each order is shipped once and announced once, though the listener fails and messages come again."""
     from gantrymq import PushConsumer
-    from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
+    from gantrymq.message.heartbeat import ConsumeFromWhere
 
     transactions = Transactions("shipping-service", engine, name_servers=gantry.name_servers)
     transactions.create_table()

@@ -13,11 +13,13 @@ from gantrymq.access.remoting.naming import Asked, Found, Unclear
 from gantrymq.errors import GantryError
 from gantrymq.message.system_topics import AUTO_CREATE, normal_topic
 from gantrymq.message.transaction import OPERATOR_REMARK
-from gantrymq.protocol.bodies.groups import Group, GroupConfigList
+from gantrymq.protocol.bodies.groups import GroupConfigList
 from gantrymq.protocol.bodies.heartbeat import CheckClient, HeartbeatData
 from gantrymq.protocol.bodies.locks import LockBatch
-from gantrymq.protocol.bodies.pop import BatchAckRequest, GroupRequestMode, QueryAssignment
+from gantrymq.protocol.bodies.pop import BatchAckRequest, QueryAssignment
 from gantrymq.protocol.bodies.topics import TopicConfigList
+from gantrymq.protocol.files.groups import Group
+from gantrymq.protocol.files.request_modes import GroupRequestMode
 from gantrymq.protocol.halves import decode_ends
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.message_ids import parse_offset_message_id

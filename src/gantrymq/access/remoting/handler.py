@@ -17,7 +17,7 @@ from gantrymq.access.limits import check_sizes
 from gantrymq.access.values import Resource, User
 from gantrymq.errors import ConfigError, RequestRejected
 from gantrymq.protocol.bodies.access import AclBody, UserBody
-from gantrymq.protocol.bodies.body import Body
+from gantrymq.protocol.body import Body
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.access import DeleteAcl, ListAcls, ListUsers, SubjectOnly, UserOnly

@@ -18,8 +18,8 @@ from gantrymq.broker.registries.filters import ConsumerFilters
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.message import system_topics
-from gantrymq.protocol.bodies.heartbeat import MessageModel
-from gantrymq.protocol.bodies.topics import PERM_READ
+from gantrymq.message.heartbeat import MessageModel
+from gantrymq.protocol.files.topics import PERM_READ
 
 TRANSACTION_READERS: Final = frozenset({system_topics.TOOLS_CONSUMER, system_topics.TRANSACTION_GROUP})
 """Groups that may read the topics of undecided messages."""

@@ -8,7 +8,7 @@ from gantrymq.broker.filtering.predicate import SelectorInvalid
 from gantrymq.broker.filtering.selection import SQL92, Selection, by_expression, by_tags, compiled, is_tag_type
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.protocol.bodies.heartbeat import SubscriptionData
+from gantrymq.message.heartbeat import SubscriptionData
 
 log = logging.getLogger("gantrymq.broker")
 

@@ -9,8 +9,8 @@ from typing import Final
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.labels import REMOTING, flag, is_system_group
 from gantrymq.broker.registries.registries import Registries
+from gantrymq.message.versions import version_name
 from gantrymq.observability.metrics import Metric, MetricKind, Metrics, Reading, single
-from gantrymq.protocol.versions import version_name
 
 PRODUCERS: Final[Metric] = Metric(
     "rocketmq_producer_connections", MetricKind.GAUGE, "connections", ("language", "version", "protocol_type"),

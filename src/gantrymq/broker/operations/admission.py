@@ -19,7 +19,7 @@ from gantrymq.broker.registries.topics import MESSAGE_TYPE, TooMany, Topics
 from gantrymq.broker.submission import Submission
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import flags, properties, system_topics
-from gantrymq.protocol.bodies.topics import PERM_WRITE, TopicConfig
+from gantrymq.protocol.files.topics import PERM_WRITE, TopicConfig
 from gantrymq.runtime.rng import Rng
 from gantrymq.store.room import Room, Use
 

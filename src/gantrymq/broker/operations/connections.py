@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups, Member, ProducerGroups
-from gantrymq.protocol.bodies.heartbeat import SubscriptionData
-from gantrymq.protocol.bodies.progress import (
-    ClientConnection,
-    ConsumerConnections,
-    LiveProducer,
-    ProducerConnections,
-    ProducerTable,
-)
+from gantrymq.message.connections import ClientConnection, GroupConnections, LiveProducer
+from gantrymq.message.heartbeat import SubscriptionData
 from gantrymq.runtime.clock import Clock
 
 
@@ -23,12 +17,12 @@ class Connections:
         self._consumers = consumers
         self._clock = clock
 
-    def consumers(self, name: str) -> ConsumerConnections:
+    def consumers(self, name: str) -> GroupConnections:
         """The members of a consumer group that is online, and its subscriptions."""
         group = self._consumers.get(name)
         if group is None:
             raise Refused(Refusal.CONSUMER_OFFLINE, f"the consumer group[{name}] not online")
-        return ConsumerConnections(
+        return GroupConnections(
             connection_set=[_connection(member) for member in group.members.values()],
             subscription_table={topic: subscription.data for topic, subscription in group.subscriptions.items()},
             consume_type=group.consume_type,
@@ -37,31 +31,29 @@ class Connections:
             subscription_conflicts=group.conflicts() or None,
         )
 
-    def producers(self, name: str) -> ProducerConnections:
+    def producers(self, name: str) -> list[ClientConnection]:
         """The members of a producer group."""
         members = self._producers.members(name)
         if not members:
             raise Refused(Refusal.FAILED, f"the producer group[{name}] not exist")
-        return ProducerConnections(connection_set=[_connection(member) for member in members])
+        return [_connection(member) for member in members]
 
-    def all_producers(self) -> ProducerTable:
-        """The members of all producer groups."""
+    def all_producers(self) -> dict[str, list[LiveProducer]]:
+        """The members of all producer groups, by group."""
         now_ms, now = self._clock.wall_ms(), self._clock.monotonic()
-        return ProducerTable(
-            data={
-                group: [
-                    LiveProducer(
-                        client_id=member.client_id,
-                        remote_ip=f"/{member.connection.address}",
-                        language=member.language,
-                        version=member.version,
-                        last_update_timestamp=now_ms - int((now - member.heard_at) * 1000),
-                    )
-                    for member in self._producers.members(group)
-                ]
-                for group in self._producers.groups()
-            }
-        )
+        return {
+            group: [
+                LiveProducer(
+                    client_id=member.client_id,
+                    remote_ip=f"/{member.connection.address}",
+                    language=member.language,
+                    version=member.version,
+                    last_update_timestamp=now_ms - int((now - member.heard_at) * 1000),
+                )
+                for member in self._producers.members(group)
+            ]
+            for group in self._producers.groups()
+        }
 
     def subscription(self, group_name: str, topic: str) -> SubscriptionData | None:
         """What a group that is online wants of a topic."""

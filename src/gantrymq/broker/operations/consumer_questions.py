@@ -17,6 +17,7 @@ from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import ConsumerGroups, Member
 from gantrymq.message import system_topics
 from gantrymq.message.message import StoredMessage
+from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.message_ids import parse_offset_message_id
 
 CONSUMER_SECONDS: Final = 10.0
@@ -26,8 +27,8 @@ POSITIONS_SECONDS: Final = 5.0
 
 Done = Callable[[ConsumerAnswer | Refused], None]
 """Called once: with what the member answered, or CONSUMER_SILENT."""
-PositionsOfAll = Mapping[str, Mapping[str, int]]
-"""Client id to offset by queue (``protocol.bodies.progress.key_of``)."""
+PositionsOfAll = Mapping[str, Mapping[MessageQueue, int]]
+"""Client id to offset by queue."""
 
 
 class Log(Protocol):
@@ -124,7 +125,7 @@ class _Collected:
         self._members = members
         self._done = done
         self._left = len(members)
-        self._found: dict[str, Mapping[str, int]] = {}
+        self._found: dict[str, Mapping[MessageQueue, int]] = {}
 
     def ask(self, group: str, topic: str) -> None:
         if not self._members:
@@ -132,7 +133,7 @@ class _Collected:
         for member in self._members:
             member.connection.positions(group, topic, POSITIONS_SECONDS, partial(self._answered, member))
 
-    def _answered(self, member: Member, offsets: Mapping[str, int] | None) -> None:
+    def _answered(self, member: Member, offsets: Mapping[MessageQueue, int] | None) -> None:
         if offsets is not None:
             self._found[member.client_id] = offsets
         self._left -= 1

@@ -7,11 +7,11 @@ from typing import Final
 
 from gantrymq.broker.durability import refusal
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.registries.groups import Group, Groups
+from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import TooMany
 from gantrymq.errors import MessageIllegal, StoreError
-from gantrymq.protocol.bodies.groups import GroupTable
+from gantrymq.protocol.files.groups import Group, GroupTable
 
 MAX_AT_ONCE: Final = 5_000
 """Groups of one request."""

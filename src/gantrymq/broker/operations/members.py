@@ -18,8 +18,8 @@ from gantrymq.broker.registries.clients import Member
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import system_topics
+from gantrymq.message.heartbeat import ConsumerData, Heartbeat, MessageModel
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, MessageModel
 from gantrymq.runtime.clock import Clock
 
 log = logging.getLogger("gantrymq.broker")
@@ -40,7 +40,7 @@ WARNED_MAX: Final = 10_000
 """Groups of which the last warning is remembered."""
 
 
-def _check_size(data: HeartbeatData) -> None:
+def _check_size(data: Heartbeat) -> None:
     subscriptions = [one for group in data.consumer_data_set for one in group.subscription_data_set]
     for what, count, most in (
         ("consumer groups", len(data.consumer_data_set), MAX_GROUPS),
@@ -79,7 +79,7 @@ class Members:
         """Group to when it may be said again that its members select different messages."""
 
     def heartbeat(
-        self, connection: Connection, data: HeartbeatData, language: str, version: int, done: Callable[[], None]
+        self, connection: Connection, data: Heartbeat, language: str, version: int, done: Callable[[], None]
     ) -> None:
         """A client says which groups it is a member of.
 

@@ -9,17 +9,9 @@ from typing import Final
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.upkeep.statistics import TOPIC_PUT_NUMS, Statistics
+from gantrymq.message.progress import ConsumeQueueEntry, QueueEntries, QueueProgress, TimeSpan, TopicOffset
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.progress import (
-    ConsumeQueueEntries,
-    ConsumeQueueEntry,
-    QueueProgress,
-    TimeSpan,
-    TopicOffset,
-    TopicStats,
-    key_of,
-)
-from gantrymq.protocol.bodies.topics import TopicConfig
+from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 
@@ -34,6 +26,15 @@ QUEUES_AT_ONCE: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class TopicProgress:
+    """What the queues of a topic hold."""
+
+    queues: dict[MessageQueue, TopicOffset]
+    tps: float
+    """Messages that the topic gets in a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProgress:
     """How far a group is in some queues of a topic. A group may have many thousands of queues, so its progress is a
     sequence of these, between which others are served."""
 
@@ -66,18 +67,17 @@ class ProgressQuestions:
         self._statistics = statistics
         self._clock = clock
 
-    def of_topic(self, topic: str) -> TopicStats:
+    def of_topic(self, topic: str) -> TopicProgress:
         """What the queues of a topic hold."""
         config = self._topic(topic)
-        table: dict[str, TopicOffset] = {}
+        table: dict[MessageQueue, TopicOffset] = {}
         for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
             first, end = self._store.queue_range(config.topic_name, queue_id)
             last = self._store.store_time(config.topic_name, queue_id, end - 1) if end > 0 else None
-            table[self._key(config, queue_id)] = TopicOffset(
+            table[MessageQueue(config.topic_name, self._broker_name, queue_id)] = TopicOffset(
                 min_offset=first, max_offset=end, last_update_timestamp=last or 0
             )
-        tps = self._statistics.per_second(TOPIC_PUT_NUMS, config.topic_name)
-        return TopicStats(offset_table=table, topic_put_tps=tps)
+        return TopicProgress(table, self._statistics.per_second(TOPIC_PUT_NUMS, config.topic_name))
 
     def _topic(self, name: str) -> TopicConfig:
         config = self._topics.get(name)
@@ -85,12 +85,9 @@ class ProgressQuestions:
             raise Refused(Refusal.TOPIC_UNKNOWN, f"topic[{name}] not exist")
         return config
 
-    def _key(self, topic: TopicConfig, queue_id: int) -> str:
-        return key_of(MessageQueue(topic.topic_name, self._broker_name, queue_id))
-
     # Groups.
 
-    def of_group(self, group: str, topics: Sequence[str]) -> Iterator[TopicProgress]:
+    def of_group(self, group: str, topics: Sequence[str]) -> Iterator[GroupProgress]:
         """How far a group is, topic by topic. ``topics``: empty for every topic that the group has offsets on."""
         for name in dict.fromkeys(topics or self._offsets.topics_of(group)):
             topic = self._topics.get(name)
@@ -102,7 +99,7 @@ class ProgressQuestions:
         group = self._consumers.get(group_name)
         return group is None or not group.subscriptions or topic in group.subscriptions
 
-    def _progress(self, group: str, topic: TopicConfig, queues: int) -> Iterator[TopicProgress]:
+    def _progress(self, group: str, topic: TopicConfig, queues: int) -> Iterator[GroupProgress]:
         """In pieces of some queues, the rate with the first."""
         name = topic.topic_name
         tps = self._statistics.got_per_second(name, group)
@@ -117,13 +114,13 @@ class ProgressQuestions:
                     pull_offset=max(done, self._offsets.pulled(group, name, queue_id)),
                     last_timestamp=last or 0,
                 )
-            yield TopicProgress(group, name, table, tps if first == 0 else 0.0)
+            yield GroupProgress(group, name, table, tps if first == 0 else 0.0)
 
-    def of_all_groups(self, *, ordered_only: bool) -> Iterator[TopicProgress]:
+    def of_all_groups(self, *, ordered_only: bool) -> Iterator[GroupProgress]:
         """How far every group is in every topic that it has offsets on; of a group without any a piece without a topic.
         ``ordered_only``: in ordered topics only."""
         for group in self._groups.names():
-            yield TopicProgress(group, "", {}, 0.0)
+            yield GroupProgress(group, "", {}, 0.0)
             for name in self._offsets.topics_of(group):
                 topic = self._topics.get(name)
                 if topic is None or (ordered_only and not topic.order) or not self._reads(group, name):
@@ -193,7 +190,7 @@ class ProgressQuestions:
 
     # Queues.
 
-    def entries(self, topic: str, queue_id: int, index: int, count: int, group: str | None) -> ConsumeQueueEntries:
+    def entries(self, topic: str, queue_id: int, index: int, count: int, group: str | None) -> QueueEntries:
         """``count`` entries of a consume queue from ``index`` on, which is negative for the last ones; beside them what
         ``group`` wants of the topic.
         """
@@ -210,7 +207,7 @@ class ProgressQuestions:
                 )
         online = self._consumers.get(group or "")
         subscription = online.subscriptions.get(topic) if online is not None else None
-        return ConsumeQueueEntries(
+        return QueueEntries(
             queue_data=found, min_queue_index=first, max_queue_index=end,
             subscription_data=subscription.data if subscription is not None else None,
         )  # fmt: skip

@@ -21,7 +21,7 @@ from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import properties, recall_handle
 from gantrymq.message.recall_handle import RecallHandle
 from gantrymq.message.tags import java_hash
-from gantrymq.protocol.bodies.topics import PERM_WRITE
+from gantrymq.protocol.files.topics import PERM_WRITE
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.values import NewRecord
 

@@ -12,8 +12,8 @@ from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.upkeep.statistics import BROKER_GET_NUMS, BROKER_PUT_NUMS, FOUND, MISSED, Statistics
 from gantrymq.errors import StoreError
 from gantrymq.message import system_topics
+from gantrymq.message.stats import BrokerStatsData
 from gantrymq.observability.metrics import Metric, Metrics
-from gantrymq.protocol.bodies.stats import BrokerStatsData
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 

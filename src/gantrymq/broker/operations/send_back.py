@@ -16,7 +16,7 @@ from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import PERM_READ_WRITE, Topics
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.message import flags, properties, system_topics
-from gantrymq.protocol.bodies.topics import PERM_WRITE
+from gantrymq.protocol.files.topics import PERM_WRITE
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import offset_message_id
 from gantrymq.runtime.rng import Rng

@@ -28,7 +28,7 @@ from gantrymq.broker.submission import Submission
 from gantrymq.errors import StoreError
 from gantrymq.message import properties, system_topics
 from gantrymq.message.send_status import SendStatus
-from gantrymq.protocol.batch import BatchItem
+from gantrymq.message.submission import BatchItem
 from gantrymq.protocol.message_ids import UniqueIds
 from gantrymq.store.log.appender import RunItem
 from gantrymq.store.log.conditions import Unconfirmed

@@ -19,7 +19,7 @@ from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.submission import Submission
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import properties
-from gantrymq.protocol.batch import BatchItem
+from gantrymq.message.submission import BatchItem
 from gantrymq.protocol.stored_message import Birth
 from gantrymq.store.log.appender import RunItem
 from gantrymq.store.values import NewRecord

@@ -15,7 +15,7 @@ from gantrymq.broker.config import CHANGEABLE, FIELDS, BrokerConfig, convert, ke
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.errors import ConfigError
-from gantrymq.protocol.bodies.topics import DataVersion
+from gantrymq.protocol.files.topics import DataVersion
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk, read_whole, write_durably
 

@@ -15,8 +15,8 @@ from gantrymq.broker.durability import refusal
 from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.topics import Outcome, TopicAdministration, TopicOrder
 from gantrymq.broker.refusal import Refused
-from gantrymq.broker.registries.groups import Group
 from gantrymq.errors import StoreError
+from gantrymq.protocol.files.groups import Group
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.gathering import Gathering
 

@@ -15,7 +15,7 @@ from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import MAX_QUEUES, TooMany, Topics, apply_attributes
 from gantrymq.errors import ConfigError, MessageIllegal, StoreError
 from gantrymq.message import system_topics
-from gantrymq.protocol.bodies.topics import TopicConfig, TopicTable
+from gantrymq.protocol.files.topics import TopicConfig, TopicTable
 
 _KEPT: Final = system_topics.NOT_SENDABLE | {system_topics.AUTO_CREATE, system_topics.BENCHMARK}
 """Topics that can be neither altered nor removed."""

@@ -15,15 +15,15 @@ from gantrymq.broker.pop.names import real_topic
 from gantrymq.broker.pop.values import MAX_INVISIBLE_MS, AckDone, PopDelivery, RenewDone, Renewed
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.errors import RemoteProtocolError, StoreError
-from gantrymq.protocol.bodies.pop import BatchAck
-from gantrymq.protocol.receipt_handle import ORDERLY, ReceiptHandle, parse
+from gantrymq.message.pop import BatchAck
+from gantrymq.message.receipt_handle import ORDERLY, ReceiptHandle, parse
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 
 ACKS_MAX: Final = 10_000
 """Check points of one batch of acknowledgements."""
-BIT_SETS_MAX: Final = 65_536
-"""Characters of all their bit sets. A pop hands out at most 32 messages, at most some hundred places apart."""
+BIT_SETS_MAX: Final = 49_152
+"""Bytes of all their bit sets. A pop hands out at most 32 messages, at most some hundred places apart."""
 
 
 class PopAcks:
@@ -68,7 +68,7 @@ class PopAcks:
             raise Refused(
                 Refusal.PARAMETER_INVALID,
                 f"acknowledge the messages of at most {ACKS_MAX} pops in one request, with bit sets of "
-                f"at most {BIT_SETS_MAX} characters together",
+                f"at most {BIT_SETS_MAX} bytes together",
             )
         broker = broker_name or self._broker_name
         receipts: list[tuple[int, int, Ack]] = []

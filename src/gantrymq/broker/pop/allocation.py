@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from gantrymq.message.pop import RequestMode
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.pop import GroupRequestMode, RequestMode
-from gantrymq.protocol.bodies.route import TopicRoute
-from gantrymq.protocol.bodies.topics import PERM_READ
+from gantrymq.protocol.files.request_modes import GroupRequestMode
 
 ANY_QUEUE: Final = -1
 
@@ -59,13 +58,3 @@ def assign(
     for step in range(share + 1):
         found |= dict.fromkeys(strategy(members[(index + step) % len(members)], queues, members))
     return list(found)
-
-
-def readable_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
-    """Of a topic on all brokers."""
-    return [
-        MessageQueue(topic, data.broker_name, queue_id)
-        for data in route.queue_datas
-        if data.perm & PERM_READ
-        for queue_id in range(data.read_queue_nums)
-    ]

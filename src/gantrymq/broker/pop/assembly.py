@@ -18,7 +18,7 @@ from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.waiting import Waiting
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.registries.request_modes import RequestModes
-from gantrymq.protocol.bodies.pop import RequestMode
+from gantrymq.message.pop import RequestMode
 from gantrymq.store.message_store import MessageStore
 
 MODES_FILE: Final = "config/messageRequestMode.json"

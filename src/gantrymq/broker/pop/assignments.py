@@ -6,7 +6,7 @@ Source: QueryAssignmentProcessor, TopicRouteInfoManager.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from gantrymq.broker.live_config import LiveConfig
@@ -16,17 +16,12 @@ from gantrymq.broker.registries.clients import ConsumerGroups
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.request_modes import RequestModes
 from gantrymq.broker.registries.topics import Topics
+from gantrymq.message.heartbeat import MessageModel
+from gantrymq.message.pop import Assignment, AssignmentQuery
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.system_topics import RETRY_PREFIX
-from gantrymq.protocol.bodies.heartbeat import MessageModel
-from gantrymq.protocol.bodies.pop import (
-    Assignment,
-    GroupRequestMode,
-    QueryAssignment,
-    QueryAssignmentAnswer,
-    RequestModeTable,
-)
-from gantrymq.protocol.bodies.topics import PERM_READ
+from gantrymq.protocol.files.request_modes import GroupRequestMode, RequestModeTable
+from gantrymq.protocol.files.topics import PERM_READ
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.tasks import TaskGroupOwner
 
@@ -37,7 +32,8 @@ ROUTE_SECONDS: Final = 5.0
 MAX_ROUTES: Final = 10_000
 """Routes that are remembered; beyond it all are forgotten and asked for again."""
 
-AssignmentDone: TypeAlias = Callable[[QueryAssignmentAnswer], None]
+AssignmentDone: TypeAlias = Callable[[Sequence[Assignment] | None], None]
+"""Called with the queues of a member; with None when nothing can be said, and the member keeps what it has."""
 
 
 class RouteSource(Protocol):
@@ -68,15 +64,15 @@ class Assignments:
         """Stop asking for routes; who waits for one gets no answer."""
         await self._tasks.stop()
 
-    def query(self, wanted: QueryAssignment, done: AssignmentDone) -> QueryAssignmentAnswer | None:
-        """The queues of a member; None when the route has to be asked for: then ``done`` gets them later."""
+    def query(self, wanted: AssignmentQuery, done: AssignmentDone) -> None:
+        """The queues of a member, at once or later, when the route has to be asked for."""
         known = self._routes.get(wanted.topic)
         if known is not None and known[0] > self._clock.monotonic():
-            return self._assigned(wanted, known[1])
-        self._tasks.start("route", self._ask(wanted, done))
-        return None
+            done(self._assigned(wanted, known[1]))
+        else:
+            self._tasks.start("route", self._ask(wanted, done))
 
-    async def _ask(self, wanted: QueryAssignment, done: AssignmentDone) -> None:
+    async def _ask(self, wanted: AssignmentQuery, done: AssignmentDone) -> None:
         done(self._assigned(wanted, await self._queues(wanted.topic)))
 
     async def _queues(self, topic: str) -> list[MessageQueue]:
@@ -94,16 +90,13 @@ class Assignments:
             return []
         return [MessageQueue(topic, self._config.identity.broker_name, number) for number in range(own.read_queue_nums)]
 
-    def _assigned(self, wanted: QueryAssignment, queues: list[MessageQueue]) -> QueryAssignmentAnswer:
+    def _assigned(self, wanted: AssignmentQuery, queues: list[MessageQueue]) -> list[Assignment] | None:
         mode = self._modes.get(wanted.topic, wanted.consumer_group)
         shared = self._share(wanted, queues, mode)
-        assignments = None
-        if shared is not None:
-            assignments = [Assignment(message_queue=queue, mode=mode.mode) for queue in shared]
-        return QueryAssignmentAnswer(message_queue_assignments=assignments)
+        return None if shared is None else [Assignment(message_queue=queue, mode=mode.mode) for queue in shared]
 
     def _share(
-        self, wanted: QueryAssignment, queues: list[MessageQueue], mode: GroupRequestMode
+        self, wanted: AssignmentQuery, queues: list[MessageQueue], mode: GroupRequestMode
     ) -> list[MessageQueue] | None:
         """None when nothing can be said: the client keeps what it has."""
         if not queues:

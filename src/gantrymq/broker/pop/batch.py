@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from gantrymq.broker.pop.names import kind_of
 from gantrymq.errors import CorruptRecord
 from gantrymq.message import properties
-from gantrymq.protocol.receipt_handle import NORMAL, ReceiptHandle
+from gantrymq.message.receipt_handle import NORMAL, ReceiptHandle
 from gantrymq.protocol.stored_message import (
     AT_LOG_OFFSET,
     AT_QUEUE_OFFSET,

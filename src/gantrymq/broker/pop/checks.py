@@ -9,7 +9,7 @@ from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.message import system_topics
-from gantrymq.protocol.bodies.topics import PERM_READ, TopicConfig
+from gantrymq.protocol.files.topics import PERM_READ, TopicConfig
 
 MIN_QUEUE: Final = -1
 

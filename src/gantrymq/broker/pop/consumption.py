@@ -28,8 +28,8 @@ from gantrymq.broker.registries.json_file import LazyFile, read_json
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.errors import ConfigError, StoreError
+from gantrymq.message.receipt_handle import ORDERLY
 from gantrymq.message.system_topics import normal_topic
-from gantrymq.protocol.receipt_handle import ORDERLY
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 from gantrymq.runtime.rng import Rng

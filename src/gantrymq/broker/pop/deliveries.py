@@ -17,7 +17,7 @@ from gantrymq.broker.pop.values import AckDone
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.errors import StoreError
-from gantrymq.protocol.receipt_handle import ReceiptHandle
+from gantrymq.message.receipt_handle import ReceiptHandle
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.steady import SteadyTime
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from gantrymq.message.receipt_handle import NORMAL, RETRY, RETRY_V2
 from gantrymq.message.system_topics import RETRY_PREFIX, REVIVE_PREFIX
 from gantrymq.message.system_topics import pop_retry_topic as pop_retry_topic
-from gantrymq.protocol.receipt_handle import NORMAL, RETRY, RETRY_V2
 
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 """Its offset on a revive queue: the last record that is not needed any more (not the next, as for other groups)."""

@@ -140,7 +140,7 @@ class PopDelivery(msgspec.Struct, frozen=True):
     queue_id: int
     offset: int
     receipt_handle: str
-    """See ``protocol.receipt_handle``."""
+    """See ``message.receipt_handle``."""
 
 
 @dataclass(frozen=True, slots=True)

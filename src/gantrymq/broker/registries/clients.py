@@ -10,15 +10,8 @@ from dataclasses import dataclass, field
 
 from gantrymq.broker.client import Client, Connection
 from gantrymq.broker.filtering.selection import EVERYTHING, Selection, is_tag_type
+from gantrymq.message.heartbeat import ALL, ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from gantrymq.message.transaction import OPERATOR_CLIENT
-from gantrymq.protocol.bodies.heartbeat import (
-    ALL,
-    ConsumeFromWhere,
-    ConsumerData,
-    ConsumeType,
-    MessageModel,
-    SubscriptionData,
-)
 
 
 @dataclass(slots=True)

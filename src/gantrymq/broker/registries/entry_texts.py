@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from gantrymq.broker.registries.json_file import pretty
-from gantrymq.protocol.bodies.body import Body
 
 _INDENT = "\t\t"
 
@@ -61,7 +60,7 @@ def pretty_with(content: dict[str, Any], field: str, texts: list[str]) -> str:
     return "".join((head, f'"{field}":{{\n', ",\n".join(texts), "\n\t}", tail))
 
 
-def body_with(body: Body, field: str, texts: list[str]) -> bytes:
-    """``body`` as it is encoded, with a table of these texts in its ``field``, which is empty in ``body``."""
-    head, tail = body.encode().decode().split(f'"{field}":{{}}', 1)
+def body_with(encoded: bytes, field: str, texts: list[str]) -> bytes:
+    """A body with a table of these texts in its ``field``, which is empty in ``encoded``."""
+    head, tail = encoded.decode().split(f'"{field}":{{}}', 1)
     return "".join((head, f'"{field}":{{', ",".join(texts), "}", tail)).encode()

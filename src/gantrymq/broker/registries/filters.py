@@ -17,7 +17,7 @@ from gantrymq.broker.filtering.predicate import SelectorInvalid
 from gantrymq.broker.filtering.selection import Selection, by_expression, is_tag_type
 from gantrymq.broker.registries.json_file import LazyFile, read_json
 from gantrymq.errors import ConfigError
-from gantrymq.protocol.bodies.heartbeat import SubscriptionData
+from gantrymq.message.heartbeat import SubscriptionData
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 

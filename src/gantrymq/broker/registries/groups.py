@@ -16,9 +16,9 @@ from gantrymq.broker.registries.json_file import read_json
 from gantrymq.broker.registries.topics import TooMany
 from gantrymq.errors import ConfigError, MessageIllegal, StoreError
 from gantrymq.message import system_topics
-from gantrymq.protocol.bodies.groups import Group as Group
-from gantrymq.protocol.bodies.groups import GroupTable as GroupTable
-from gantrymq.protocol.bodies.topics import DataVersion
+from gantrymq.protocol.files.groups import Group as Group
+from gantrymq.protocol.files.groups import GroupTable as GroupTable
+from gantrymq.protocol.files.topics import DataVersion
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk, write_durably
 
@@ -129,7 +129,7 @@ class Groups:
         if not self._encoded:
             empty = msgspec.structs.replace(self._content, subscription_group_table={})
             texts = self._wire_texts.of(self._content.subscription_group_table)
-            self._encoded = body_with(empty, "subscriptionGroupTable", texts)
+            self._encoded = body_with(empty.encode(), "subscriptionGroupTable", texts)
         return self._encoded
 
     def names(self) -> list[str]:

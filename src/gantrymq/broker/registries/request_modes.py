@@ -9,8 +9,9 @@ import msgspec
 
 from gantrymq.broker.registries.json_file import read_json, write_json
 from gantrymq.errors import ConfigError
+from gantrymq.message.pop import RequestMode
 from gantrymq.message.system_topics import RETRY_PREFIX
-from gantrymq.protocol.bodies.pop import GroupRequestMode, RequestMode, RequestModeTable
+from gantrymq.protocol.files.request_modes import GroupRequestMode, RequestModeTable
 from gantrymq.runtime.disk import Disk
 
 

@@ -13,16 +13,16 @@ import msgspec
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.registries.entry_texts import body_with, file_texts, pretty_with, wire_texts
 from gantrymq.broker.registries.json_file import read_json
-from gantrymq.broker.registries.topics_file import TopicsFile
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message import system_topics
 from gantrymq.message.message_types import TOPIC_TYPES
-from gantrymq.protocol.bodies.topics import (
+from gantrymq.protocol.files.topics import (
     PERM_INHERIT,
     PERM_READ,
     PERM_WRITE,
     DataVersion,
     TopicConfig,
+    TopicsFile,
     TopicTable,
 )
 from gantrymq.runtime.clock import Clock
@@ -119,7 +119,7 @@ class Topics:
             table = self.table()
             empty = msgspec.structs.replace(table, topic_config_table={})
             texts = self._wire_texts.of(table.topic_config_table)
-            self._encoded = body_with(empty, "topicConfigTable", texts)
+            self._encoded = body_with(empty.encode(), "topicConfigTable", texts)
         return self._encoded
 
     # Changes.

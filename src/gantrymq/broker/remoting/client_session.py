@@ -20,7 +20,8 @@ from gantrymq.broker.pushes import (
 )
 from gantrymq.broker.remoting.client_calls import Answered, ClientCalls
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.protocol.bodies.progress import OffsetsByQueue, PositionsByClient, key_of
+from gantrymq.message.queues import MessageQueue
+from gantrymq.protocol.bodies.progress import OffsetsByQueue, PositionsByClient, key_of, queue_of
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, Header, encode_request
 from gantrymq.protocol.headers.consumer import ConsumerIdsChanged
@@ -118,11 +119,12 @@ def _handed_on(done: AnswerDone) -> Answered:
     return answered
 
 
-def _positions(answer: Command | None) -> Mapping[str, int] | None:
+def _positions(answer: Command | None) -> Mapping[MessageQueue, int] | None:
     if answer is None or answer.code != ResponseCode.SUCCESS or not answer.body:
         return None
     try:
-        return PositionsByClient.decode(answer.body).message_queue_table
+        table = PositionsByClient.decode(answer.body).message_queue_table
+        return {queue_of(key): offset for key, offset in table.items()}
     except RemoteProtocolError:
         return None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gantrymq.broker.operations.connections import Connections
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.protocol.bodies.progress import SubscriptionAnswer
+from gantrymq.protocol.bodies.progress import ProducerConnections, ProducerTable, SubscriptionAnswer
+from gantrymq.protocol.body import encode
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import ConsumerGroupOnly, GroupSubscription, ProducerGroupOnly
@@ -19,16 +20,18 @@ class ConnectionHandler:
     def consumers(self, session: ClientSession, command: Command) -> bytes:
         """GET_CONSUMER_CONNECTION_LIST."""
         body = self._connections.consumers(command.header(ConsumerGroupOnly).consumer_group)
-        return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
+        return encode_response(command, ResponseCode.SUCCESS, body=encode(body))
 
     def producers(self, session: ClientSession, command: Command) -> bytes:
         """GET_PRODUCER_CONNECTION_LIST."""
-        body = self._connections.producers(command.header(ProducerGroupOnly).producer_group)
+        members = self._connections.producers(command.header(ProducerGroupOnly).producer_group)
+        body = ProducerConnections(connection_set=members)
         return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
 
     def all_producers(self, session: ClientSession, command: Command) -> bytes:
         """GET_ALL_PRODUCER_INFO."""
-        return encode_response(command, ResponseCode.SUCCESS, body=self._connections.all_producers().encode())
+        body = ProducerTable(data=self._connections.all_producers())
+        return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
 
     def subscription(self, session: ClientSession, command: Command) -> bytes:
         """QUERY_SUBSCRIPTION_BY_CONSUMER."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.table_changes import DeleteGroup, MakeGroups, TableChanges
-from gantrymq.broker.registries.groups import Group
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.topic_admin import outcome_of
 from gantrymq.protocol.bodies.groups import GroupConfigList, GroupForbidden
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.files.groups import Group
 from gantrymq.protocol.headers import topics as headers
 from gantrymq.protocol.headers.tools import UpdateForbidden
 from gantrymq.protocol.headers.topics import GroupOnly

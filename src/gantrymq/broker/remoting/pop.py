@@ -26,7 +26,7 @@ from gantrymq.protocol.headers.pop import (
     WaitingPops,
     WaitingPopsAnswer,
 )
-from gantrymq.protocol.receipt_handle import message_offset_info, order_count_info, start_offset_info
+from gantrymq.protocol.pop_texts import message_offset_info, order_count_info, start_offset_info
 
 FROM_START: Final = 1
 """``initMode``: begin at the start of a queue."""

@@ -5,11 +5,15 @@ Source: QueryAssignmentProcessor.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gantrymq.broker.pop.assignments import Assignments
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.protocol.bodies.pop import GroupRequestMode, QueryAssignment, QueryAssignmentAnswer
+from gantrymq.message.pop import Assignment
+from gantrymq.protocol.bodies.pop import QueryAssignment, QueryAssignmentAnswer
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.files.request_modes import GroupRequestMode
 
 
 class AssignmentHandler:
@@ -18,12 +22,12 @@ class AssignmentHandler:
     def __init__(self, assignments: Assignments) -> None:
         self._assignments = assignments
 
-    def query(self, session: ClientSession, command: Command) -> bytes | None:
-        def later(found: QueryAssignmentAnswer) -> None:
-            session.answer(command, _answer(command, found))
+    def query(self, session: ClientSession, command: Command) -> None:
+        def answer(found: Sequence[Assignment] | None) -> None:
+            body = QueryAssignmentAnswer(message_queue_assignments=None if found is None else list(found))
+            session.answer(command, encode_response(command, ResponseCode.SUCCESS, body=body.encode()))
 
-        found = self._assignments.query(QueryAssignment.of_request(command.body), later)
-        return None if found is None else _answer(command, found)
+        self._assignments.query(QueryAssignment.of_request(command.body), answer)
 
     def set_mode(self, session: ClientSession, command: Command) -> bytes:
         self._assignments.set_mode(GroupRequestMode.of_request(command.body))
@@ -31,7 +35,3 @@ class AssignmentHandler:
 
     def all_modes(self, session: ClientSession, command: Command) -> bytes:
         return encode_response(command, ResponseCode.SUCCESS, body=self._assignments.modes().encode())
-
-
-def _answer(command: Command, found: QueryAssignmentAnswer) -> bytes:
-    return encode_response(command, ResponseCode.SUCCESS, body=found.encode())

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from gantrymq.broker.operations.progress import ProgressQuestions, TopicProgress
+from gantrymq.broker.operations.progress import GroupProgress, ProgressQuestions
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.progress_bodies import Encoded, encoded_piece, of_all_groups_body, of_group_body
 from gantrymq.errors import GantryError, LocalProtocolError
 from gantrymq.protocol.bodies.groups import GroupList
-from gantrymq.protocol.bodies.progress import CorrectionOffsets, TimeSpans
+from gantrymq.protocol.bodies.progress import CorrectionOffsets, TimeSpans, TopicStats, key_of
 from gantrymq.protocol.bodies.topics import TopicList
+from gantrymq.protocol.body import encode
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers import tools
@@ -29,7 +30,9 @@ class ProgressHandler:
 
     def topic_stats(self, session: ClientSession, command: Command) -> bytes:
         """GET_TOPIC_STATS_INFO."""
-        body = self._progress.of_topic(command.header(TopicOnly).topic)
+        found = self._progress.of_topic(command.header(TopicOnly).topic)
+        table = {key_of(queue): offsets for queue, offsets in found.queues.items()}
+        body = TopicStats(offset_table=table, topic_put_tps=found.tps)
         return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
 
     def consume_stats(self, session: ClientSession, command: Command) -> None:
@@ -47,7 +50,7 @@ class ProgressHandler:
         self,
         session: ClientSession,
         command: Command,
-        pieces: Iterator[TopicProgress],
+        pieces: Iterator[GroupProgress],
         body_of: Callable[[Sequence[Encoded]], bytes],
     ) -> None:
         """Put together in turns of the loop."""
@@ -102,7 +105,7 @@ class ProgressHandler:
         body = self._progress.entries(
             header.topic, header.queue_id, header.index, header.count, header.consumer_group
         )  # fmt: skip
-        return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
+        return encode_response(command, ResponseCode.SUCCESS, body=encode(body))
 
 
 def _names(text: str | None, separator: str) -> list[str]:

@@ -14,7 +14,8 @@ from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejected
-from gantrymq.protocol.codes import VERSION, ResponseCode
+from gantrymq.message.versions import VERSION
+from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import LANGUAGE, Command, SerializeType, encode_response
 from gantrymq.protocol.frame import before_body
 from gantrymq.protocol.headers.pull import PullMessage, PullMessageAnswer

@@ -9,7 +9,7 @@ from gantrymq.broker.pushes import ConsumerAnswer
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejected
-from gantrymq.protocol.bodies.progress import PositionsByClient
+from gantrymq.protocol.bodies.progress import PositionsByClient, key_of
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import ClientOfGroup, ConsumeDirectly, GetConsumerStatus
@@ -41,7 +41,10 @@ class RelayHandler:
         header = command.header(GetConsumerStatus)
 
         def done(found: PositionsOfAll) -> None:
-            table = {client_id: dict(offsets) for client_id, offsets in found.items()}
+            table = {
+                client_id: {key_of(queue): offset for queue, offset in offsets.items()}
+                for client_id, offsets in found.items()
+            }
             body = PositionsByClient(consumer_table=table).encode()
             session.answer(command, encode_response(command, ResponseCode.SUCCESS, body=body))
 

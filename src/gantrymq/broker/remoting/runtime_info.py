@@ -6,6 +6,7 @@ from gantrymq.broker.operations.runtime_info import Figures
 from gantrymq.broker.registries.json_file import pretty
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.protocol.bodies.topics import KVTable
+from gantrymq.protocol.body import encode
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import StatsKey
@@ -31,4 +32,4 @@ class RuntimeInfoHandler:
         """VIEW_BROKER_STATS_DATA."""
         header = command.header(StatsKey)
         body = self._figures.statistic(header.stats_name, header.stats_key)
-        return encode_response(command, ResponseCode.SUCCESS, body=body.encode())
+        return encode_response(command, ResponseCode.SUCCESS, body=encode(body))

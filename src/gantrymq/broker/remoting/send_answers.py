@@ -10,7 +10,8 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.send_batch import BatchStored
 from gantrymq.broker.submission import Stored
 from gantrymq.message.send_status import SendStatus
-from gantrymq.protocol.codes import VERSION, ResponseCode
+from gantrymq.message.versions import VERSION
+from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import LANGUAGE, PYTHON, Command, SerializeType, encode_response
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.protocol.message_ids import offset_message_id

@@ -11,7 +11,8 @@ from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.broker.remoting.send_answers import SendAnswers
 from gantrymq.errors import MessageIllegal
-from gantrymq.protocol.batch import MESSAGES_MAX, BatchItem, split_batch
+from gantrymq.message.submission import BatchItem
+from gantrymq.protocol.batch import MESSAGES_MAX, split_batch
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.send import SendMessage
 

@@ -8,9 +8,10 @@ from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.errors import GantryError
-from gantrymq.protocol.bodies.topics import TopicConfig, TopicConfigList, TopicList
+from gantrymq.protocol.bodies.topics import TopicConfigList, TopicList
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
+from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.protocol.headers.topics import CreateTopic, TopicOnly
 
 

@@ -15,8 +15,7 @@ from gantrymq.broker.transactions.end import EndOperation, EndRequest, refusal_o
 from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.broker.transactions.ports import TopicLookup
 from gantrymq.errors import StoreError, StoreUnavailable
-from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.halves import HalfEnd
+from gantrymq.message.transaction import HalfEnd, Resolution
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half_copies import HalfReading
 from gantrymq.transactions.rules.states import State

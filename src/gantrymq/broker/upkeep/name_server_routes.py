@@ -6,11 +6,11 @@ import logging
 from typing import Final
 
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.pop.allocation import readable_queues
 from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.files.topics import PERM_READ
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.several import Several
@@ -40,3 +40,13 @@ class NameServerRoutes:
         except GantryError as error:
             log.warning("no name server gives the route of %s: %s", topic, error)
         return None
+
+
+def readable_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
+    """Of a topic on all brokers."""
+    return [
+        MessageQueue(topic, data.broker_name, queue_id)
+        for data in route.queue_datas
+        if data.perm & PERM_READ
+        for queue_id in range(data.read_queue_nums)
+    ]

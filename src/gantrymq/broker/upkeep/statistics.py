@@ -15,8 +15,8 @@ from datetime import datetime
 from typing import Final
 
 from gantrymq.broker.metrics import messages
+from gantrymq.message.stats import BrokerStatsData, BrokerStatsItem
 from gantrymq.observability.metrics import Metric, Metrics
-from gantrymq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
 from gantrymq.runtime.clock import Clock
 
 SAMPLE_SECONDS: Final = 10.0

@@ -15,8 +15,8 @@ from gantrymq.errors import GantryError, RequestRejected, RouteNotFound, Unreach
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.route import MASTER_ID, TopicRoute
-from gantrymq.protocol.bodies.topics import PERM_READ, PERM_WRITE
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.files.topics import PERM_READ, PERM_WRITE
 from gantrymq.protocol.headers.nameserver import GetRoute
 from gantrymq.runtime.tasks import SharedWork
 

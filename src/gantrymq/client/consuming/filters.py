@@ -12,8 +12,8 @@ import msgspec
 
 from gantrymq.errors import ConfigError
 from gantrymq.message.given import shown
+from gantrymq.message.heartbeat import ALL, SubscriptionData
 from gantrymq.message.tags import parse_tag_expression
-from gantrymq.protocol.bodies.heartbeat import ALL, SubscriptionData
 
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"

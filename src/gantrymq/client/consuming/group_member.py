@@ -19,16 +19,9 @@ from gantrymq.client.consuming.assignment import assign_averagely
 from gantrymq.client.consuming.filters import SQL92, Filter
 from gantrymq.errors import Closed, ConfigError, GantryError, RequestRejected, RouteNotFound, Unreachable
 from gantrymq.message.given import shown
+from gantrymq.message.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.heartbeat import (
-    CheckClient,
-    ConsumeFromWhere,
-    ConsumerData,
-    ConsumerIdList,
-    ConsumeType,
-    HeartbeatData,
-    MessageModel,
-)
+from gantrymq.protocol.bodies.heartbeat import CheckClient, ConsumerIdList, HeartbeatData
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.consumer import ConsumerListByGroup
 from gantrymq.remoting.channel import ClientChannel

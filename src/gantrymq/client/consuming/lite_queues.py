@@ -21,9 +21,9 @@ from gantrymq.client.consuming.send_back import SendBacks
 from gantrymq.client.consuming.start_offset import HALF_AN_HOUR_MS, first_offset
 from gantrymq.client.metrics.figures import Backlog, ClientFigures, while_it_lives
 from gantrymq.errors import ConfigError
+from gantrymq.message.heartbeat import ConsumeFromWhere, ConsumeType
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
-from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumeType
 from gantrymq.protocol.bodies.progress import ConsumedDirectly, ConsumerRunning, key_of
 from gantrymq.runtime.clock import time_limit
 

@@ -11,8 +11,8 @@ from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.consuming.progress import ConsumerProgress
 from gantrymq.errors import RequestRejected, Unreachable
 from gantrymq.message import system_topics
+from gantrymq.message.heartbeat import ConsumeFromWhere
 from gantrymq.message.queues import MessageQueue, QueueOffset
-from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Header
 from gantrymq.protocol.headers.pull import GetMaxOffset, GetMinOffset, OffsetAnswer, SearchOffset

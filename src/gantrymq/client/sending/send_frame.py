@@ -12,7 +12,8 @@ import msgspec
 
 from gantrymq.message import system_topics
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.codes import VERSION, RequestCode
+from gantrymq.message.versions import VERSION
+from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import LANGUAGE, ONE_WAY_FLAG
 
 _PREFIX: Final = Struct(">II")

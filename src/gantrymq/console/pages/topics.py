@@ -13,7 +13,7 @@ from gantrymq.console.listing import details, page_of
 from gantrymq.console.parts import console_of, number_of, page, text_of
 from gantrymq.errors import GantryError
 from gantrymq.message.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
-from gantrymq.protocol.bodies.topics import PERM_READ, PERM_WRITE
+from gantrymq.protocol.files.topics import PERM_READ, PERM_WRITE
 
 DERIVED: Final = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
 PAGES_MAX: Final = 100_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from gantrymq.protocol.bodies.body import Body
+from gantrymq.protocol.body import Body
 
 
 class UserBody(Body, frozen=True, kw_only=True):

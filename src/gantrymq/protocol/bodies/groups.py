@@ -1,42 +1,11 @@
-"""Consumer groups as brokers keep them. Source: SubscriptionGroupConfig, SubscriptionGroupWrapper."""
+"""Lists of consumer groups. The groups themselves: ``protocol.files.groups``."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import field
 
-from gantrymq.protocol.bodies.body import Body
-from gantrymq.protocol.bodies.topics import DataVersion
-from gantrymq.protocol.numbers import Int, Long
-
-
-class Group(Body, frozen=True, kw_only=True):
-    """Settings of a consumer group. Source: SubscriptionGroupConfig."""
-
-    group_name: str
-    consume_enable: bool = True
-    consume_from_min_enable: bool = True
-    consume_broadcast_enable: bool = True
-    consume_message_orderly: bool = False
-    retry_queue_nums: Int = 1
-    retry_max_times: Int = 16
-    group_retry_policy: dict[str, Any] = field(default_factory=lambda: {"type": "CUSTOMIZED"})
-    broker_id: Long = 0
-    which_broker_when_consume_slowly: Long = 1
-    notify_consumer_ids_changed_enable: bool = True
-    group_sys_flag: Int = 0
-    consume_timeout_minute: Int = 15
-    attributes: dict[str, str] = field(default_factory=dict)
-
-
-class GroupTable(Body, frozen=True, kw_only=True):
-    """Answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG, and the content of the broker's file. Source:
-    SubscriptionGroupWrapper."""
-
-    data_version: DataVersion = DataVersion(state_version=0)
-    forbidden_table: dict[str, dict[str, Int]] = field(default_factory=dict)
-    subscription_group_table: dict[str, Group] = field(default_factory=dict)
+from gantrymq.protocol.body import Body
+from gantrymq.protocol.files.groups import Group
 
 
 class GroupList(Body, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import field
 
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.body import Body
+from gantrymq.protocol.body import Body
 
 
 class LockBatch(Body, frozen=True, kw_only=True):

@@ -16,10 +16,12 @@ import msgspec
 from msgspec import field
 
 from gantrymq.errors import RemoteProtocolError
+from gantrymq.message.connections import ClientConnection, GroupConnections, LiveProducer
+from gantrymq.message.heartbeat import SubscriptionData
+from gantrymq.message.numbers import Int, Long
+from gantrymq.message.progress import QueueEntries, QueueProgress, TimeSpan, TopicOffset
 from gantrymq.message.queues import MessageQueue
-from gantrymq.protocol.bodies.body import Body
-from gantrymq.protocol.bodies.heartbeat import SubscriptionData
-from gantrymq.protocol.numbers import Int, Long
+from gantrymq.protocol.body import Body
 
 
 def queue_of(key: str) -> MessageQueue:
@@ -53,15 +55,6 @@ def _object_key(text: re.Match[bytes]) -> bytes:
     return msgspec.json.decode(text[0][:-1], type=str).encode() + b":"
 
 
-class TopicOffset(Body, frozen=True, kw_only=True):
-    """The offsets of a queue."""
-
-    min_offset: Long = 0
-    max_offset: Long = 0
-    last_update_timestamp: Long = 0
-    """When its last message was stored, ms since 1970; 0: never."""
-
-
 class TopicStats(ByQueue, frozen=True, kw_only=True):
     """Answer to GET_TOPIC_STATS_INFO."""
 
@@ -71,18 +64,6 @@ class TopicStats(ByQueue, frozen=True, kw_only=True):
 
     def by_queue(self) -> dict[MessageQueue, TopicOffset]:
         return {queue_of(key): value for key, value in self.offset_table.items()}
-
-
-class QueueProgress(Body, frozen=True, kw_only=True):
-    """The progress of a group in a queue."""
-
-    broker_offset: Long = 0
-    """The offset after the last message."""
-    consumer_offset: Long = 0
-    last_timestamp: Long = 0
-    """The store time of the last message that was consumed, ms since 1970; 0: unknown."""
-    pull_offset: Long | None = None
-    """The offset up to which messages were pulled (5.x)."""
 
 
 class ConsumeStats(ByQueue, frozen=True, kw_only=True):
@@ -95,43 +76,14 @@ class ConsumeStats(ByQueue, frozen=True, kw_only=True):
         return {queue_of(key): value for key, value in self.offset_table.items()}
 
 
-class ClientConnection(Body, frozen=True, kw_only=True):
-    """One client of a group."""
-
-    client_id: str
-    client_addr: str
-    language: str | None = None
-    version: Int = 0
-
-
-class ConsumerConnections(Body, frozen=True, kw_only=True):
+class ConsumerConnections(Body, GroupConnections, frozen=True, kw_only=True):
     """Answer to GET_CONSUMER_CONNECTION_LIST."""
-
-    connection_set: list[ClientConnection] = field(default_factory=list)
-    subscription_table: dict[str, SubscriptionData] = field(default_factory=dict)
-    consume_type: str | None = None
-    message_model: str | None = None
-    consume_from_where: str | None = None
-    subscription_conflicts: dict[str, dict[str, list[str]]] | None = None
-    """Topics that members select from in different ways: selector to client ids. Only GantryMQ's brokers say it, and
-    only where there are such topics."""
 
 
 class ProducerConnections(Body, frozen=True, kw_only=True):
     """Answer to GET_PRODUCER_CONNECTION_LIST."""
 
     connection_set: list[ClientConnection] = field(default_factory=list)
-
-
-class LiveProducer(Body, frozen=True, kw_only=True):
-    """One client of a producer group."""
-
-    client_id: str
-    remote_ip: str = field(name="remoteIP", default="")
-    language: str | None = None
-    version: Int = 0
-    last_update_timestamp: Long = 0
-    """ms since 1970"""
 
 
 class ProducerTable(Body, frozen=True, kw_only=True):
@@ -198,17 +150,6 @@ class ConsumeStatsList(ByQueue, frozen=True, kw_only=True):
     """Messages that were pulled and not consumed."""
 
 
-class TimeSpan(Body, frozen=True, kw_only=True):
-    """The store times of one queue as a group sees it, in ms since 1970; -1 or 0 when there is no message."""
-
-    message_queue: MessageQueue
-    min_time_stamp: Long
-    max_time_stamp: Long
-    consume_time_stamp: Long
-    delay_time: Long
-    """ms since the next message was stored; 0 when all are consumed."""
-
-
 class TimeSpans(Body, frozen=True, kw_only=True):
     """Answer to QUERY_CONSUME_TIME_SPAN."""
 
@@ -229,20 +170,5 @@ class SubscriptionAnswer(Body, frozen=True, kw_only=True):
     subscription_data: SubscriptionData | None = None
 
 
-class ConsumeQueueEntry(Body, frozen=True, kw_only=True):
-    """One entry of a consume queue."""
-
-    physic_offset: Long
-    """Log offset of the record."""
-    physic_size: Int = 0
-    tags_code: Long = 0
-
-
-class ConsumeQueueEntries(Body, frozen=True, kw_only=True):
+class ConsumeQueueEntries(Body, QueueEntries, frozen=True, kw_only=True):
     """Answer to QUERY_CONSUME_QUEUE."""
-
-    queue_data: list[ConsumeQueueEntry] = field(default_factory=list)
-    min_queue_index: Long = 0
-    max_queue_index: Long = 0
-    subscription_data: SubscriptionData | None = None
-    """The subscription of the group that the request named."""

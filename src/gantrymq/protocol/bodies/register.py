@@ -23,9 +23,9 @@ from msgspec import field
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
 from gantrymq.message import flags
 from gantrymq.protocol import lenient_json
-from gantrymq.protocol.bodies.body import DIALECT_BYTES, Body
-from gantrymq.protocol.bodies.topics import DataVersion, TopicConfig, TopicTable
+from gantrymq.protocol.body import DIALECT_BYTES, Body
 from gantrymq.protocol.compression import decompress
+from gantrymq.protocol.files.topics import DataVersion, TopicConfig, TopicTable
 from gantrymq.protocol.frame import MAX_FRAME_BYTES
 
 MAPPING_SINCE_VERSION: Final = 413

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import field
 
-from gantrymq.protocol.bodies.body import Body
-from gantrymq.protocol.numbers import Int, Long
+from gantrymq.message.numbers import Int, Long
+from gantrymq.protocol.body import Body
 
 MASTER_ID = 0
 """Key of the master in ``broker_addrs``."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gantrymq.message.numbers import Int, Long
 from gantrymq.protocol.command import Header
-from gantrymq.protocol.numbers import Int, Long
 
 
 class PopMessage(Header, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class AckMessage(Header, frozen=True, kw_only=True):
     """The topic in which the message is stored: the retry topic for a retried message."""
     queue_id: Int
     extra_info: str
-    """The receipt handle (``protocol.receipt_handle``)."""
+    """The receipt handle (``message.receipt_handle``)."""
     offset: Long
     lite_topic: str | None = None
     bname: str | None = None

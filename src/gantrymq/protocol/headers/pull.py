@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import field
 
+from gantrymq.message.numbers import Int, Long
 from gantrymq.protocol.command import Header
-from gantrymq.protocol.numbers import Int, Long
 
 
 class PullMessage(Header, frozen=True, kw_only=True):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import field
 
+from gantrymq.message.numbers import Int, Long
 from gantrymq.message.submission import Submission
 from gantrymq.protocol.command import Header
-from gantrymq.protocol.numbers import Int, Long
 
 
 class SendMessage(Header, Submission, frozen=True, kw_only=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gantrymq.message.numbers import Int
 from gantrymq.protocol.command import Header
-from gantrymq.protocol.numbers import Int
 
 
 class CreateTopic(Header, frozen=True, kw_only=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gantrymq.message.numbers import Int, Long
 from gantrymq.protocol.command import Header
-from gantrymq.protocol.numbers import Int, Long
 
 
 class EndTransaction(Header, frozen=True, kw_only=True):

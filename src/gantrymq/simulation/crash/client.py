@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 from gantrymq.errors import InvariantViolated
 from gantrymq.message import properties, system_topics
+from gantrymq.message.heartbeat import ProducerData
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.batch import encode_batch
-from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.consumer import UpdateConsumerOffset

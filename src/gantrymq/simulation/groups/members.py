@@ -18,8 +18,8 @@ from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.results import ConsumeStatus, ReconsumeLater
 from gantrymq.errors import GantryError
+from gantrymq.message.heartbeat import ConsumeFromWhere
 from gantrymq.message.message import MessageView
-from gantrymq.protocol.bodies.heartbeat import ConsumeFromWhere
 from gantrymq.simulation.judging.history import History
 from gantrymq.testing.local.node import Node, Process
 

@@ -18,7 +18,7 @@ from gantrymq.client.results import SendResult
 from gantrymq.errors import Closed, ConfigError, GantryError
 from gantrymq.message import system_topics
 from gantrymq.message.message import Message, MessageView
-from gantrymq.protocol.bodies.topics import TopicConfig
+from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.testing.local import reading
 from gantrymq.testing.local.calls import Calls

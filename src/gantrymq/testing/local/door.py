@@ -34,9 +34,10 @@ from gantrymq.broker.submission import Stored, Submission
 from gantrymq.broker.transactions.end import EndRequest
 from gantrymq.errors import Closed
 from gantrymq.message import flags, properties
+from gantrymq.message.heartbeat import ProducerData
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
+from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import decode_record, scan, to_view
 from gantrymq.runtime.addresses import host_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.protocol.codes import VERSION
-from gantrymq.protocol.versions import version_name
+from gantrymq.message.versions import VERSION, version_name
 
 # From MQVersion.getVersionDesc of Apache's 5.5.0, for numbers at each edge.
 PRINTED = {

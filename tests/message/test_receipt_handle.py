@@ -1,4 +1,4 @@
-"""Receipt handles and the texts they are made of."""
+"""Receipt handles."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.protocol.receipt_handle import (
-    ReceiptHandle,
-    message_offset_info,
-    order_count_info,
-    parse,
-    start_offset_info,
-)
+from gantrymq.message.receipt_handle import ReceiptHandle, parse
 
 LONGS = st.integers(0, 2**63 - 1)
 
@@ -47,9 +41,3 @@ def test_any_text_is_a_handle_or_refused(text: str) -> None:
 def test_what_is_no_handle(text: str) -> None:
     with pytest.raises(RemoteProtocolError):
         parse(text)
-
-
-def test_the_texts_of_an_answer() -> None:
-    assert start_offset_info([("0", 1, 5), ("1", 0, 9)]) == "0 1 5;1 0 9"
-    assert message_offset_info([("0", 1, [5, 7]), ("1", 0, [9])]) == "0 1 5,7;1 0 9"
-    assert order_count_info([("0", 1, [5, 7], {5: 2}), ("0", 2, [1], {1: 3})]) == "0 qo1%5 2;0 1 0;0 qo2%1 3;0 2 3"

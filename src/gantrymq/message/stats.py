@@ -1,12 +1,13 @@
-"""Answer to VIEW_BROKER_STATS_DATA. Source: BrokerStatsData, BrokerStatsItem."""
+"""A statistic of a broker, as VIEW_BROKER_STATS_DATA asks for it. Source: BrokerStatsData, BrokerStatsItem."""
 
 from __future__ import annotations
 
-from gantrymq.protocol.bodies.body import Body
-from gantrymq.protocol.numbers import Long
+import msgspec
+
+from gantrymq.message.numbers import Long
 
 
-class BrokerStatsItem(Body, frozen=True, kw_only=True):
+class BrokerStatsItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One window of time."""
 
     sum: Long = 0
@@ -16,7 +17,7 @@ class BrokerStatsItem(Body, frozen=True, kw_only=True):
     """The average amount each time that something was counted, for example messages per pull."""
 
 
-class BrokerStatsData(Body, frozen=True, kw_only=True):
+class BrokerStatsData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A statistic over three windows of time."""
 
     stats_minute: BrokerStatsItem = BrokerStatsItem()

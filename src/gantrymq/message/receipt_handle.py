@@ -1,14 +1,14 @@
 """The receipt handle, which identifies one delivery of a popped message: ``extraInfo`` in requests, the property
-POP_CK, and the receipt handle of gRPC.
+POP_CK, and the receipt handle of gRPC. Every door hands out the same text, so a delivery may be ended at another one.
 
 Fields, separated by blanks: start offset of the batch, pop time (ms), invisible time (ms), revive queue, kind of topic
-(0 normal, 1 retry, 2 retry in the newer naming), broker name, queue id, queue offset of the message. A client builds it
-from texts in the answer to a pop, which are made here, too. Source: ExtraInfoUtil; docs/protocol.md#pop.
+(0 normal, 1 retry, 2 retry in the newer naming), broker name, queue id, queue offset of the message. A client of
+remoting builds it from texts in the answer to a pop (``protocol.pop_texts``). Source: ExtraInfoUtil;
+docs/protocol.md#pop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,27 +63,4 @@ def parse(text: str) -> ReceiptHandle:
             int(rest[0]) if rest else -1,
         )  # fmt: skip
     except ValueError as error:
-        raise RemoteProtocolError(f"{text!r} is no receipt handle: {error}") from error
-
-
-def start_offset_info(batches: Iterable[tuple[str, int, int]]) -> str:
-    """(kind, queue id, first offset) of each batch."""
-    return ";".join(f"{kind} {queue_id} {start}" for kind, queue_id, start in batches)
-
-
-def message_offset_info(batches: Iterable[tuple[str, int, Sequence[int]]]) -> str:
-    """(kind, queue id, offsets) of each batch."""
-    return ";".join(f"{kind} {queue_id} {','.join(map(str, offsets))}" for kind, queue_id, offsets in batches)
-
-
-def order_count_info(batches: Iterable[tuple[str, int, Sequence[int], dict[int, int]]]) -> str:
-    """(kind, queue id, offsets, offset to earlier deliveries) of each orderly batch.
-
-    Each repeated message has an item of its own. The item of the queue, with the lowest count, is for older clients.
-    """
-    items: list[str] = []
-    for kind, queue_id, offsets, counts in batches:
-        items += [f"{kind} qo{queue_id}%{offset} {count}" for offset, count in counts.items()]
-        least = min(counts.values()) if counts and len(counts) == len(offsets) else 0
-        items.append(f"{kind} {queue_id} {least}")
-    return ";".join(items)
+        raise RemoteProtocolError(f"{text!r} is not a receipt handle: {error}") from error

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
+VERSION: Final = 513
+"""The protocol version in our requests, the ordinal of 5.5.0. Peers derive from it which fields and answers we
+understand."""
 _FIRST: Final = 212
 """The number of V4_0_0_SNAPSHOT."""
 _HIGHER: Final = 612

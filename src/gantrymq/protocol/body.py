@@ -24,7 +24,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of all bodies, and of the objects in them. A field that is None was not in the text, and is not written."""
 
     def encode(self) -> bytes:
-        return msgspec.json.encode(_without_nulls(msgspec.to_builtins(self, str_keys=True)), order="sorted")
+        return encode(self)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -57,6 +57,11 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 f"the {cls.__name__} of {len(data)} bytes is not plain JSON ({str(error)[:200]}), and at most "
                 f"{DIALECT_BYTES} bytes are read in another form; send several requests"
             ) from error
+
+
+def encode(value: msgspec.Struct) -> bytes:
+    """A value as a body."""
+    return msgspec.json.encode(_without_nulls(msgspec.to_builtins(value, str_keys=True)), order="sorted")
 
 
 DIALECT_BYTES: Final = 131_072
