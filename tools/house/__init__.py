@@ -90,3 +90,24 @@ def doors_named(drawn: Arrows) -> list[str]:
     """Modules of doors that the broker itself names."""
     inside = ("gantrymq.broker.remoting", "gantrymq.broker.http")
     return sorted(target for target in drawn["gantrymq.broker.broker"] if target.startswith(inside))
+
+
+RULES: Final = ("gantrymq.broker.", "gantrymq.transactions.")
+DOORS: Final = ("gantrymq.broker.remoting.", "gantrymq.broker.http.")
+NAME_SERVERS: Final = ("gantrymq.broker.upkeep.registration", "gantrymq.broker.upkeep.name_server_routes")
+"""The broker as a client of name servers, which speak remoting; ``broker.py`` makes the account that it signs with."""
+DISK: Final = ("stored_message", "message_ids", "hosts", "lenient_json", "trace_records", "files.")
+"""The modules of ``protocol`` that are the disk format."""
+
+
+def beyond_the_disk(drawn: Arrows) -> list[str]:
+    """Rules of the broker that name a protocol; pyproject.toml has the same as a contract."""
+    allowed = tuple(f"gantrymq.protocol.{module}" for module in DISK)
+    return [
+        f"{name} -> {target}"
+        for name, targets in drawn.items()
+        if name.startswith(RULES) and not name.startswith(DOORS) and name not in NAME_SERVERS
+        for target in sorted(targets)
+        if target.startswith("gantrymq.protocol.") and not target.startswith(allowed)
+        if (name, target) != ("gantrymq.broker.broker", "gantrymq.protocol.signature")
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from . import PACKAGE, arrows, circles, doors_named, lines
+from . import PACKAGE, arrows, beyond_the_disk, circles, doors_named, lines
 from .changes import CHANGES, rooms
 
 
@@ -16,6 +16,8 @@ def main() -> int:
     for circle in around:
         print("   ", " - ".join(circle))
     print(f"doors that broker.py names: {len(doors_named(drawn))}")
+    beyond = beyond_the_disk(drawn)
+    print(f"rules that import protocol beyond the disk format: {len(beyond)}", *beyond, sep="\n    ")
     print(f"lines of gantrymq.testing: {lines('testing')}, of gantrymq.simulation: {lines('simulation')}")
     far = 0
     print("rooms that a change touches, and how many it may touch:")

@@ -24,6 +24,13 @@ def test_the_broker_names_no_door() -> None:
     assert house.doors_named(house.arrows()) == []
 
 
+def test_rules_import_protocol_only_for_what_is_also_the_disk_format() -> None:
+    drawn = dict(house.arrows())
+    assert house.beyond_the_disk(drawn) == []
+    drawn["gantrymq.broker.pop.acks"] |= {"gantrymq.protocol.bodies.pop", "gantrymq.protocol.files.topics"}
+    assert house.beyond_the_disk(drawn) == ["gantrymq.broker.pop.acks -> gantrymq.protocol.bodies.pop"]
+
+
 @pytest.mark.parametrize(
     "back",
     [
