@@ -20,7 +20,7 @@ from gantrymq.runtime.clock import SystemClock
 from gantrymq.sql.rows import transaction_id
 from gantrymq.sql.rows.tables import InboxStatements
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
-from gantrymq.sql.transaction.local import Local, Settings, create_tables
+from gantrymq.sql.transaction.local import Local, TransactionsConfig, create_tables
 from gantrymq.sql.upkeep import cleaning
 
 DAYS = 10
@@ -45,7 +45,7 @@ def fill(engine: Engine, rows: int) -> int:
 
 def measured(engine: Engine, rows: int, analyze: bool) -> Iterator[str]:
     database = SqlAlchemyDatabase(engine)
-    settings = Settings(group="g", name_servers="127.0.0.1:1")
+    settings = TransactionsConfig(group="g", name_servers="127.0.0.1:1")
     for table in (settings.table, settings.inbox_table):
         database.alone([(f"DROP TABLE IF EXISTS {table}", ())])
     create_tables(database, settings)

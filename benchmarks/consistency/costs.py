@@ -17,7 +17,7 @@ from gantrymq.sql import Transactions
 from gantrymq.sql.rows import transaction_id
 from gantrymq.sql.rules.claim import Query
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
-from gantrymq.sql.transaction.local import Local, Settings
+from gantrymq.sql.transaction.local import Local, TransactionsConfig
 
 TOPIC: Final = "costs"
 NUMBERS: Final = (1, 10, 100)
@@ -60,7 +60,9 @@ def many_messages(world: World, turns: int, times: int) -> dict[str, Any]:
 def claims(world: World, times: int) -> dict[str, Any]:
     """What a check-back costs when it finds the row (a read), and when it must claim the transaction."""
     engine = engine_of(world.setting)
-    local = Local(SqlAlchemyDatabase(engine), Settings(group="claims", name_servers=world.setting.name_server))
+    local = Local(
+        SqlAlchemyDatabase(engine), TransactionsConfig(group="claims", name_servers=world.setting.name_server)
+    )
     statements: list[str] = []
     event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
     made = [transaction_id.make(number, local.rng.below(transaction_id.CHANCES)) for number in range(times)]

@@ -9,7 +9,7 @@ import pytest
 
 from gantrymq.cli import sql as cli_sql
 from gantrymq.sql import Transactions
-from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.tables import ddl
 from gantrymq.sql.rows.transaction_id import make
 from gantrymq.sql.upkeep import cleaning
@@ -25,8 +25,8 @@ def tool(tmp_path: Path) -> Tool:
     return Tool("127.0.0.1:1", tmp_path / "audit.jsonl")
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_ddl_is_what_create_table_executes(tool: Tool, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", DatabaseKind)
+def test_ddl_is_what_create_table_executes(tool: Tool, kind: DatabaseKind) -> None:
     assert tool.text("sql", "ddl", "--dialect", kind.value) == "".join(f"{each};\n" for each in ddl(kind))
 
 

@@ -23,7 +23,7 @@ from gantrymq.client import config, settings_rules
 from gantrymq.client.connection.endpoint import Doors
 from gantrymq.client.settings_rules import Addresses, Flag, Rule, Topic, Topics, Whole
 from gantrymq.errors import ConfigError, GantryError, MessageIllegal, RequestRejected
-from gantrymq.message.given import shown
+from gantrymq.message.arguments import shown
 from gantrymq.message.message import Message
 from gantrymq.simulation.world.cluster import NAME_SERVERS
 from tests.client import simulated

@@ -19,7 +19,7 @@ from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.sending.half_ends import HalfEnds, result_of
 from gantrymq.client.sending.half_memory import HalfMemory
-from gantrymq.client.sending.open_half import SentHalf
+from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.errors import TransactionConflict
 from gantrymq.message import properties
 from tests.holes.case import Apache, Case, Mutant, Observed, both

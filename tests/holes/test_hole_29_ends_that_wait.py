@@ -22,7 +22,7 @@ from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.sending.half_ends import HalfEnds, result_of
 from gantrymq.client.sending.half_memory import HalfMemory
-from gantrymq.client.sending.open_half import SentHalf
+from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.errors import RequestRejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command

@@ -25,7 +25,7 @@ from gantrymq.access.values import (
     UserKind,
 )
 from gantrymq.errors import ConfigError
-from gantrymq.message.given import shown
+from gantrymq.message.arguments import shown
 from gantrymq.message.system_topics import TRACE
 
 SHORTEST: Final = 7

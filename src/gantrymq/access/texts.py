@@ -7,7 +7,7 @@ from typing import Final
 
 from gantrymq.access.values import Action, Grants, Policy, PolicyDecision, Resource, User, UserKind, named
 from gantrymq.errors import ConfigError
-from gantrymq.message.given import shown
+from gantrymq.message.arguments import shown
 from gantrymq.protocol.bodies.access import AclBody, EntryBody, PolicyBody, UserBody
 
 ENABLED: Final = "enable"

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from gantrymq.access.addresses import check_range
 from gantrymq.errors import ConfigError
-from gantrymq.message.given import shown
+from gantrymq.message.arguments import shown
 from gantrymq.message.system_topics import RETRY_PREFIX
 
 

@@ -19,7 +19,7 @@ from gantrymq.client.connection.routes import subscribe_queues
 from gantrymq.client.settings_rules import Flag, Whole, read_setting
 from gantrymq.errors import ConfigError, RouteNotFound, Unreachable
 from gantrymq.message import system_topics
-from gantrymq.message.given import shown, whole_number
+from gantrymq.message.arguments import shown, whole_number
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute
 from gantrymq.protocol.bodies.topics import TopicList

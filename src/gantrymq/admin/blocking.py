@@ -79,17 +79,17 @@ class Admin(Blocking["admin.Admin"]):
     @property
     def messages(self) -> Messages:
         """Finds single messages."""
-        return Messages(self._client, self._door().call)
+        return Messages(self._client, self._open_portal().call)
 
     @property
     def consumers(self) -> Consumers:
         """How far groups are."""
-        return Consumers(self._client, self._door().call)
+        return Consumers(self._client, self._open_portal().call)
 
-    def _door(self) -> portal.Portal:
+    def _open_portal(self) -> portal.Portal:
         if self._portal is None and not self._closed:
             self.start()
-        return super()._door()
+        return super()._open_portal()
 
 
 class Consumers:

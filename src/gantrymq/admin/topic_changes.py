@@ -11,7 +11,7 @@ from gantrymq.admin.asking import Asking
 from gantrymq.admin.topic_state import MESSAGE_TYPE, TopicState
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message import system_topics
-from gantrymq.message.given import shown
+from gantrymq.message.arguments import shown
 from gantrymq.message.message_types import TOPIC_TYPES
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.codes import RequestCode

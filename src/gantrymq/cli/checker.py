@@ -20,7 +20,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
 from gantrymq.sql.rows.tables import OUTCOMES
 from gantrymq.sql.transaction.checker import OutcomeChecker
-from gantrymq.sql.transaction.local import Local, Settings
+from gantrymq.sql.transaction.local import Local, TransactionsConfig
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
@@ -62,7 +62,7 @@ def checker(
     It joins the group and prints a line for each answer. Any number of them may run beside producers.
     """  # fmt: skip
     try:
-        settings = Settings(group=group, name_servers=name_servers, table=table, claim_timeout=claim_timeout)
+        settings = TransactionsConfig(group=group, name_servers=name_servers, table=table, claim_timeout=claim_timeout)
         engine = open_engine(database_url)
     except ConfigError as error:
         fail(str(error), NAME, USAGE)
@@ -70,7 +70,7 @@ def checker(
 
 
 @contextlib.asynccontextmanager
-async def _running(engine: Engine, settings: Settings, topics: list[str]) -> AsyncIterator[str]:
+async def _running(engine: Engine, settings: TransactionsConfig, topics: list[str]) -> AsyncIterator[str]:
     from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
 
     async with Admin(settings.name_servers, call_timeout_ms=CALL_TIMEOUT_MS) as admin:

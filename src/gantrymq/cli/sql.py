@@ -17,10 +17,10 @@ from gantrymq.cli.cluster_options import LOCAL, DryRun, NameServers, fail, guard
 from gantrymq.cli.databases import DatabaseUrl, describe, open_engine
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.failures import is_database_error
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, InboxStatements, ddl
-from gantrymq.sql.transaction.local import Local, Settings
+from gantrymq.sql.transaction.local import Local, TransactionsConfig
 from gantrymq.sql.upkeep.cleaning import (
     COUNTED,
     check_age,
@@ -45,10 +45,10 @@ def sql() -> None:
 class Dialect(enum.StrEnum):
     """What --dialect may be."""
 
-    POSTGRESQL = Kind.POSTGRESQL.value
-    MYSQL = Kind.MYSQL.value
-    MARIADB = Kind.MARIADB.value
-    SQLITE = Kind.SQLITE.value
+    POSTGRESQL = DatabaseKind.POSTGRESQL.value
+    MYSQL = DatabaseKind.MYSQL.value
+    MARIADB = DatabaseKind.MARIADB.value
+    SQLITE = DatabaseKind.SQLITE.value
 
 
 @app.command("ddl")
@@ -58,7 +58,7 @@ def print_ddl(
     inbox_table: Annotated[str, typer.Option("--inbox-table", help="Name of the inbox table.")] = INBOX,
 ) -> None:
     """Print the statements that create both tables, for your migrations. They may be executed again."""
-    for statement in guarded(lambda: ddl(Kind(dialect.value), table, inbox_table), "sql ddl"):
+    for statement in guarded(lambda: ddl(DatabaseKind(dialect.value), table, inbox_table), "sql ddl"):
         typer.echo(f"{statement};")
 
 
@@ -91,7 +91,9 @@ def clean(
 
     try:
         database = SqlAlchemyDatabase(engine)
-        settings = Settings(group="gantry-sql-clean", name_servers=name_servers, table=table, inbox_table=inbox_table)
+        settings = TransactionsConfig(
+            group="gantry-sql-clean", name_servers=name_servers, table=table, inbox_table=inbox_table
+        )
         local = guarded(lambda: Local(database, settings), command)
         found = performed(horizon_of(local.outcomes, SystemClock().wall_ms(), age), database.alone)
         assert found is not None  # without an interval there is always one

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Protocol, TypeVar, get_args, get_origi
 
 from gantrymq.errors import ConfigError, MessageIllegal
 from gantrymq.message import system_topics
-from gantrymq.message.given import shown, whole_number
+from gantrymq.message.arguments import shown, whole_number
 from gantrymq.protocol import compression
 from gantrymq.runtime.addresses import split_address
 

@@ -73,7 +73,7 @@ class Producer(Blocking["producer.Producer"]):
         if isinstance(message, Message):
             # A copy, because the caller continues and may change the object before the event loop sends it.
             message = message.with_properties({**message.properties})
-        return self._door().submit(self._client.send, message, queue, timeout_ms)
+        return self._open_portal().submit(self._client.send, message, queue, timeout_ms)
 
     def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
         """Send without waiting for an answer; see ``gantrymq.aio.Producer.send_oneway``."""
@@ -150,16 +150,16 @@ class TransactionProducer(Producer):
         raised after UNKNOWN was sent to the broker, which will check the transaction later. Everything else is as in
         ``gantrymq.aio.TransactionProducer.send_in_transaction``.
         """
-        client, door = self._client, self._door()
+        client, opened = self._client, self._open_portal()
         if is_async(client.listener.execute_local_transaction):
 
             async def work() -> TransactionSendResult:
                 return await client.send_in_transaction(message, arg, transaction_id=transaction_id)
 
-            return door.call(work)
+            return opened.call(work)
         run = transaction_producer.LocalRun()
         try:
-            return door.converse(client.transact_in_caller, run, message, arg, transaction_id)
+            return opened.converse(client.transact_in_caller, run, message, arg, transaction_id)
         except Closed as error:
             if run.half is None or run.outcome is None:
                 raise

@@ -31,8 +31,8 @@ from gantrymq.client.sending.half_ends import Ended, HalfEnds, result_of
 from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.half_stamps import HalfStamps
 from gantrymq.client.sending.halves import Begun, Halves
-from gantrymq.client.sending.longest import LongestTime
-from gantrymq.client.sending.open_half import SentHalf
+from gantrymq.client.sending.longest_transaction import LongestTransaction
+from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.client.tracing.watch import Act, Watch
 from gantrymq.errors import (
     ConfigError,
@@ -206,7 +206,7 @@ class TransactionProducer(Producer):
     def halves(self, longest_s: float | None = None) -> Halves:
         """For a local transaction with any number of messages; see there. ``longest_s``: seconds it may take from now
         on; then a check that comes to this process gives it up (``Halves.longest``). None: as long as it likes."""
-        longest = None if longest_s is None else LongestTime(self._endpoint.clock, longest_s)
+        longest = None if longest_s is None else LongestTransaction(self._endpoint.clock, longest_s)
         local = None if self._watch is None else self._watch.local_transaction()
         return Halves(self, self._endpoint.tasks, longest, local)
 
@@ -215,7 +215,7 @@ class TransactionProducer(Producer):
         check_in_transaction(message, self._config.max_message_bytes)
 
     async def begin(
-        self, message: Message, transaction_id: str | None = None, longest: LongestTime | None = None
+        self, message: Message, transaction_id: str | None = None, longest: LongestTransaction | None = None
     ) -> SentHalf:
         """Send the half message. End each half message that this returns with ``finish`` or ``interrupted``.
         ``longest``: how long its local transaction may take."""
@@ -264,7 +264,7 @@ class TransactionProducer(Producer):
         self._memory.placed(key, result.queue.broker_name, log_offset)
         return SentHalf(given, message, result, log_offset)
 
-    def begin_now(self, message: Message, longest: LongestTime | None, then: Callable[[Begun], None]) -> bool:
+    def begin_now(self, message: Message, longest: LongestTransaction | None, then: Callable[[Begun], None]) -> bool:
         """``begin`` without a task, for a message that ``check`` has accepted, and that belongs to us from now on.
         ``then`` gets what ``begin`` would return or raise. False: nothing was done, because something must be waited
         for first. Raises Closed, UsedAfterFork, RouteNotFound and MessageIllegal."""

@@ -14,10 +14,10 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from gantrymq.errors import ConfigError
-from gantrymq.sql.rows.dialect import Dialect, Kind, dialect_of
+from gantrymq.sql.rows.dialect import DatabaseKind, Dialect, dialect_of
 from gantrymq.sql.transaction.database import Rows
 
-VENDORS: Final = {"postgresql": Kind.POSTGRESQL, "mysql": Kind.MYSQL, "sqlite": Kind.SQLITE}
+VENDORS: Final = {"postgresql": DatabaseKind.POSTGRESQL, "mysql": DatabaseKind.MYSQL, "sqlite": DatabaseKind.SQLITE}
 """Django's names. It calls MariaDB ``mysql``, too."""
 IDLE: Final = 4
 """As many as there are threads that answer check-backs (``check_threads``)."""
@@ -96,8 +96,8 @@ def dialect_of_connection(connection: BaseDatabaseWrapper) -> Dialect:
             f"the database {connection.alias!r} is of the kind {connection.vendor!r}, which is not supported; "
             f"supported are {', '.join(VENDORS)}"
         )
-    if kind is Kind.MYSQL and connection.mysql_is_mariadb:
-        kind = Kind.MARIADB
+    if kind is DatabaseKind.MYSQL and connection.mysql_is_mariadb:
+        kind = DatabaseKind.MARIADB
     return dialect_of(kind.value, "format")  # Django's cursors take %s for every database
 
 

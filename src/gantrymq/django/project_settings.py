@@ -5,9 +5,9 @@
 | GROUP               | the producer group of the project                                            | none            |
 | NAME_SERVERS        | ``"host:port;host:port"`` or a list                                          | none            |
 | DATABASES           | aliases whose transactions take messages, or ``{alias: producer group}``     | ``["default"]`` |
-| LONGEST_TRANSACTION | see ``gantrymq.sql.transaction.local.Settings``                              | 60              |
-| CLAIM_TIMEOUT       | see ``gantrymq.sql.transaction.local.Settings``                              | 2               |
-| KEEP_ROWS           | see ``gantrymq.sql.transaction.local.Settings``                              | 7 days          |
+| LONGEST_TRANSACTION | see ``gantrymq.sql.transaction.local.TransactionsConfig``                    | 60              |
+| CLAIM_TIMEOUT       | see ``gantrymq.sql.transaction.local.TransactionsConfig``                    | 2               |
+| KEEP_ROWS           | see ``gantrymq.sql.transaction.local.TransactionsConfig``                    | 7 days          |
 | PRODUCER            | further settings of the producers, by the names of TransactionProducerConfig | ``{}``          |
 
 Each database has a producer group of its own, because a check-back asks one database: GROUP for the database
@@ -27,7 +27,7 @@ from django.db import DEFAULT_DB_ALIAS
 from gantrymq.client.config import TransactionProducerConfig, parse_name_servers, settings_of
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message.system_topics import check_group
-from gantrymq.sql.transaction.local import Settings
+from gantrymq.sql.transaction.local import TransactionsConfig
 
 NAME: Final = "GANTRYMQ"
 KEYS: Final = ("GROUP", "NAME_SERVERS", "DATABASES", "LONGEST_TRANSACTION", "CLAIM_TIMEOUT", "KEEP_ROWS", "PRODUCER")
@@ -47,12 +47,12 @@ class Problem:
 class ProjectSettings:
     """The setting, read. It can be used when ``problems`` is empty."""
 
-    databases: Mapping[str, Settings] = field(default_factory=dict)
+    databases: Mapping[str, TransactionsConfig] = field(default_factory=dict)
     """For each alias."""
     producer: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
-    def of(self, using: str) -> Settings:
+    def of(self, using: str) -> TransactionsConfig:
         """Raises ConfigError when the setting is wrong or does not name this database."""
         if self.problems:
             raise ConfigError("; ".join(problem.text for problem in self.problems))
@@ -144,8 +144,8 @@ def _group_problems(groups: Mapping[str, str]) -> Iterator[Problem]:
         taken[group] = alias
 
 
-def _settings(given: Mapping[str, Any], group: str) -> Settings:
+def _settings(given: Mapping[str, Any], group: str) -> TransactionsConfig:
     times = {
         key: given[key.upper()] for key in ("longest_transaction", "claim_timeout", "keep_rows") if key.upper() in given
     }
-    return Settings(group=group, name_servers=given["NAME_SERVERS"], **times)
+    return TransactionsConfig(group=group, name_servers=given["NAME_SERVERS"], **times)

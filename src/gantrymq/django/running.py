@@ -23,7 +23,7 @@ from gantrymq.sql.rows.failures import Failure, is_database_error, read_failure
 from gantrymq.sql.rows.tables import check_name
 from gantrymq.sql.transaction.checker import OutcomeChecker
 from gantrymq.sql.transaction.enlistment import Enlistment
-from gantrymq.sql.transaction.local import Local, Settings
+from gantrymq.sql.transaction.local import Local, TransactionsConfig
 from gantrymq.sql.transaction.local import create_tables as create_both
 from gantrymq.sql.transaction.waiters import ThreadWaiter
 from gantrymq.sql.upkeep.hourly import EVERY_S, Upkeep
@@ -85,7 +85,7 @@ atexit.register(close)
 def enlist(using: str) -> Enlistment:
     """A new local transaction with messages in this database."""
     found = running(using)
-    return found.local.enlist(found.producer._client, ThreadWaiter(found.producer._door))
+    return found.local.enlist(found.producer._client, ThreadWaiter(found.producer._open_portal))
 
 
 def running(using: str) -> Running:
@@ -123,7 +123,7 @@ def _upkeep(local: Local, producer: sync.TransactionProducer) -> Upkeep | None:
     return None if keep is None else Upkeep(lambda: clean_outcomes(local, producer, keep, EVERY_S))
 
 
-def table_is_missing(database: DjangoDatabase, settings: Settings) -> bool:
+def table_is_missing(database: DjangoDatabase, settings: TransactionsConfig) -> bool:
     """Raises the database's error when it cannot be asked."""
     try:
         database.alone([(f"SELECT 1 FROM {check_name(settings.table)} WHERE id = ''", ())])  # nosec B608 # the name was checked

@@ -19,7 +19,7 @@ def clean_outcomes(local: Local, producer: TransactionProducer, older_than: floa
     horizon_ms = cleaning.performed(cleaning.horizon_of(local.outcomes, own_ms, older_than, every), alone)
     if horizon_ms is not None:
         asked = (local.settings.name_servers, settings.producer, local.identity)
-        horizon = cleaning.horizon_id(horizon_ms, producer._door().call(oldest_open, *asked))
+        horizon = cleaning.horizon_id(horizon_ms, producer._open_portal().call(oldest_open, *asked))
         cleaning.performed(cleaning.clean_outcomes(local.outcomes, horizon), alone)
 
 

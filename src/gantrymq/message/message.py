@@ -11,7 +11,7 @@ import msgspec
 
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import flags, parts, properties
-from gantrymq.message.given import shown
+from gantrymq.message.arguments import shown
 from gantrymq.message.parts import MAX_FLAG, MIN_FLAG
 from gantrymq.message.queues import LogOffset, MessageQueue, QueueOffset
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import properties
-from gantrymq.message.given import shown, whole_number
+from gantrymq.message.arguments import shown, whole_number
 
 MAX_DELAY_LEVEL: Final = 18
 """The number of levels in a broker's ``messageDelayLevel``, unless that setting is changed."""

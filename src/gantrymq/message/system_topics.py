@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from gantrymq.errors import MessageIllegal
-from gantrymq.message.given import shown
+from gantrymq.message.arguments import shown
 
 HALF: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import properties, system_topics
-from gantrymq.message.given import shown
+from gantrymq.message.arguments import shown
 from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
 

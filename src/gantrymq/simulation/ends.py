@@ -8,7 +8,7 @@ from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.producer import Producer
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.sending.half_ends import HalfEnds, undecided
-from gantrymq.client.sending.open_half import SentHalf
+from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.message.message import MessageView

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gantrymq.sql.rows.dialect import Kind, dialect_of
+from gantrymq.sql.rows.dialect import DatabaseKind, dialect_of
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, check_name, ddl
 from gantrymq.sql.rules.creation import before_ddl
 
@@ -47,7 +47,7 @@ def include_name(name: str | None, kind: str, parents: Mapping[str, str | None])
     return not (kind == "table" and name in _OURS)
 
 
-def _kind(op: Any) -> Kind:
+def _kind(op: Any) -> DatabaseKind:
     dialect = op.get_context().dialect
     name = "mariadb" if getattr(dialect, "is_mariadb", False) else dialect.name
     return dialect_of(name, dialect.paramstyle).kind

@@ -191,7 +191,7 @@ class Transactions(Generic[L]):
         horizon_ms = cleaning.performed(cleaning.horizon_of(local.outcomes, own_ms, older_than, every), alone)
         if horizon_ms is not None:
             asked = (self._settings.name_servers, self._producer_settings, local.identity)
-            horizon = cleaning.horizon_id(horizon_ms, producer._door().call(oldest_open, *asked))
+            horizon = cleaning.horizon_id(horizon_ms, producer._open_portal().call(oldest_open, *asked))
             cleaning.performed(cleaning.clean_outcomes(local.outcomes, horizon), alone)
 
     # Ways in.
@@ -217,4 +217,4 @@ class Transactions(Generic[L]):
 
     def _enlist(self) -> Enlistment:
         local, producer, _ = self._started()
-        return local.enlist(producer._client, ThreadWaiter(producer._door))
+        return local.enlist(producer._client, ThreadWaiter(producer._open_portal))

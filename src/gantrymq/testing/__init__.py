@@ -3,16 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gantrymq.testing.local.at_rest import NotAtRest as NotAtRest
     from gantrymq.testing.local.cluster import LocalCluster as LocalCluster
     from gantrymq.testing.local.cluster import UnclosedClientWarning as UnclosedClientWarning
     from gantrymq.testing.local.reading import OpenTransaction as OpenTransaction
-    from gantrymq.testing.local.rest import NotAtRest as NotAtRest
 
 _HOMES = {
     "LocalCluster": "cluster",
     "OpenTransaction": "reading",
     "UnclosedClientWarning": "cluster",
-    "NotAtRest": "rest",
+    "NotAtRest": "at_rest",
 }
 __all__ = sorted(_HOMES)
 

@@ -227,10 +227,10 @@ def test_a_tool_changes_it_on_a_running_broker(tmp_path: Path) -> None:
         properties = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01ABC\x02"
         await c.sent("Orders", properties=properties)
         (half,) = c.broker.coordinator.table
-        assert half.due > 0 and not half.lonely
+        assert half.due > 0 and not half.looked_in_vain
         answer = await c.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionTimeOut=1\n")
         assert answer.code == ResponseCode.SUCCESS
-        await until(lambda: half.lonely > 0)  # it was looked at, and nobody is there to be asked
+        await until(lambda: half.looked_in_vain > 0)  # it was looked at, and nobody is there to be asked
 
     on_broker(work, tmp_path, transaction_time_out=3_600_000)
 

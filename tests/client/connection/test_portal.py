@@ -39,7 +39,7 @@ def raising(error: BaseException) -> Any:
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()])
 def test_what_is_raised_on_the_loop_ends_the_call_and_not_the_loop(error: BaseException) -> None:
     with peers_in_a_thread() as peers, gantrymq.Producer("pg", name_servers=peers.address) as producer:
-        door = producer._door()
+        door = producer._open_portal()
         with pytest.raises((type(error), gantrymq.GantryError)):
             door.call(raising(error))
         door.post(raise_now, error)
@@ -177,13 +177,13 @@ def test_a_portal_that_is_brought_takes_the_place_of_another_for_a_while() -> No
         user = object()
         brought = portals.bring(asyncio.new_event_loop(), user, nothing)
         with gantrymq.Producer("during", name_servers=peers.address) as during:
-            assert during._door() is brought is not before._door()
+            assert during._open_portal() is brought is not before._open_portal()
             assert len(brought.users) == 2
             assert before.send(Message("T", b"x")) and during.send(Message("T", b"x"))
         assert brought.users == [user], "it goes on without clients"
         portals.take_away(brought)
         with gantrymq.Producer("after", name_servers=peers.address) as after:
-            assert after._door() is before._door()
+            assert after._open_portal() is before._open_portal()
             assert before.send(Message("T", b"x"))
 
 

@@ -16,7 +16,7 @@ from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import SendStatus, TransactionSendResult
 from gantrymq.client.sending.half_ends import Ended
 from gantrymq.client.sending.halves import Begun, Halves
-from gantrymq.client.sending.open_half import SentHalf
+from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.errors import Closed, HalfNotStored, RequestRejected, TransactionConflict, Unreachable
 from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue

@@ -42,7 +42,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import Session
 
-from gantrymq.client.consuming.progress import BrokerProgress
+from gantrymq.client.consuming.offset_store import BrokerOffsetStore
 from gantrymq.client.sending.check_back import CheckBack
 from gantrymq.client.sending.halves import Halves
 from gantrymq.sql.rules.claim import Query
@@ -176,7 +176,7 @@ def watch_sibling(points: Points) -> None:
 
 def watch_consumer(points: Points, engine: Engine, sessions: Any) -> None:
     """Hooks around the steps of an effect that happens once; ``consumer`` has those in the listener."""
-    keeping = BrokerProgress.keep_now
+    keeping = BrokerOffsetStore.keep_now
 
     def keep(*arguments: Any) -> bool:
         points.reach("before_progress")
@@ -184,7 +184,7 @@ def watch_consumer(points: Points, engine: Engine, sessions: Any) -> None:
         points.reach("after_progress")
         return kept
 
-    BrokerProgress.keep_now = keep  # type: ignore[method-assign]
+    BrokerOffsetStore.keep_now = keep  # type: ignore[method-assign]
 
     @event.listens_for(engine, "before_cursor_execute")
     def before(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.errors import ConfigError
-from gantrymq.sql.rows.dialect import PARAMETER_STYLES, Kind, dialect_of
+from gantrymq.sql.rows.dialect import PARAMETER_STYLES, DatabaseKind, dialect_of
 from gantrymq.sql.rows.tables import InboxStatements, OutcomeStatements
 
 
@@ -34,9 +34,9 @@ def test_nothing_but_the_parameters_changes(style: str, words: list[str]) -> Non
     assert written.replace("%s", "?") == "?".join(words)
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", DatabaseKind)
 @pytest.mark.parametrize("style", ["format", "numeric_dollar"])
-def test_no_statement_has_a_percent_sign_or_question_mark_of_its_own(kind: Kind, style: str) -> None:
+def test_no_statement_has_a_percent_sign_or_question_mark_of_its_own(kind: DatabaseKind, style: str) -> None:
     dialect = dialect_of(kind.value, style)
     outcomes, inbox = OutcomeStatements(dialect), InboxStatements(dialect)
     for statements in (outcomes, inbox, outcomes.cleaning, inbox.cleaning):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.errors import ConfigError
-from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, check_name, ddl
 from tests.sql.databases import Place
 
@@ -15,19 +15,19 @@ TOGETHER = [("a", "A"), ("é", "e")]
 
 
 def test_the_statements_may_be_repeated(database: Place) -> None:
-    database.execute(*ddl(Kind(database.kind)), *ddl(Kind(database.kind)))
+    database.execute(*ddl(DatabaseKind(database.kind)), *ddl(DatabaseKind(database.kind)))
     assert database.execute(f"SELECT * FROM {OUTCOMES}") == database.execute(f"SELECT * FROM {INBOX}") == []
 
 
 def test_names_of_the_tables_may_be_chosen(database: Place) -> None:
     schema = {"postgresql": "public", "mariadb": database.name, "sqlite": "main"}[database.kind]
-    statements = ddl(Kind(database.kind), f"{schema}.outcomes_of_shop", f"{schema}.inbox_of_shop")
+    statements = ddl(DatabaseKind(database.kind), f"{schema}.outcomes_of_shop", f"{schema}.inbox_of_shop")
     database.execute(*statements, *statements)
     assert database.execute(f"SELECT * FROM {schema}.outcomes_of_shop, {schema}.inbox_of_shop") == []
 
 
 def test_ids_and_groups_are_compared_exactly(database: Place) -> None:
-    database.execute(*ddl(Kind(database.kind)))
+    database.execute(*ddl(DatabaseKind(database.kind)))
     for one, other in TOGETHER:
         for group in (one, other):
             for row in (f"('{group}', '1', 0)", f"('x', '{group}', 0)"):
@@ -36,15 +36,15 @@ def test_ids_and_groups_are_compared_exactly(database: Place) -> None:
 
 
 def test_the_longest_names_have_room(database: Place) -> None:
-    database.execute(*ddl(Kind(database.kind)))
+    database.execute(*ddl(DatabaseKind(database.kind)))
     database.execute(f"INSERT INTO {OUTCOMES} VALUES ('{'f' * 32}', 1, '{LONGEST}')")
     database.execute(f"INSERT INTO {INBOX} VALUES ('{LONGEST}', '{LONGEST}', {2**53})")
     assert database.execute(f"SELECT note FROM {OUTCOMES}") == [(LONGEST,)]
     assert database.execute(f"SELECT * FROM {INBOX}") == [(LONGEST, LONGEST, 2**53)]
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_column_is_in_every_dialect(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", DatabaseKind)
+def test_every_column_is_in_every_dialect(kind: DatabaseKind) -> None:
     text = "\n".join(ddl(kind))
     for column in ("id VARCHAR(32)", "outcome SMALLINT", "note VARCHAR(255)", "consumed_at BIGINT"):
         assert column in text
@@ -52,7 +52,7 @@ def test_every_column_is_in_every_dialect(kind: Kind) -> None:
 
 
 def test_mysql_gets_tables_with_transactions() -> None:
-    assert "\n".join(ddl(Kind.MYSQL)).count("ENGINE=InnoDB") == 2
+    assert "\n".join(ddl(DatabaseKind.MYSQL)).count("ENGINE=InnoDB") == 2
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a;b", 'a"b', "a.b.c", "1a", "a-b", "x" * 64, None, 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rules import proof
 
 
@@ -30,5 +30,5 @@ from gantrymq.sql.rules import proof
     ],
 )
 def test_a_statement_that_commits_is_known_by_its_text(statement: str, on_mysql: bool, elsewhere: bool) -> None:
-    for kind in Kind:
+    for kind in DatabaseKind:
         assert proof.commits(kind, statement) is (on_mysql if kind in proof.COMMITS_IMPLICITLY else elsewhere)

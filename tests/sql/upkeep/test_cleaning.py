@@ -22,7 +22,7 @@ from gantrymq.sql.rows import transaction_id
 from gantrymq.sql.rows.tables import CLEANED, Outcome
 from gantrymq.sql.rules.claim import Failed, Query, claim
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
-from gantrymq.sql.transaction.local import Local, Settings, create_tables
+from gantrymq.sql.transaction.local import Local, TransactionsConfig, create_tables
 from gantrymq.sql.upkeep import cleaning, open_halves
 from gantrymq.sql.upkeep import hourly as upkeep
 from gantrymq.testing import LocalCluster
@@ -37,7 +37,7 @@ SEEDS = 12
 def local(database: Place) -> Iterator[Local]:
     engine = create_engine(database.url())
     asked = SqlAlchemyDatabase(engine)
-    settings = Settings(group="g", name_servers="127.0.0.1:1")
+    settings = TransactionsConfig(group="g", name_servers="127.0.0.1:1")
     create_tables(asked, settings)
     yield Local(asked, settings)
     engine.dispose()
@@ -183,12 +183,12 @@ def test_rows_that_may_be_needed_cannot_be_cleaned(older_than: Any) -> None:
         cleaning.check_age(older_than)
     if older_than is not None:
         with pytest.raises(ConfigError, match="rows are kept for"):
-            Settings(group="g", name_servers="x", keep_rows=older_than)
+            TransactionsConfig(group="g", name_servers="x", keep_rows=older_than)
 
 
 def test_long_transactions_need_rows_that_are_kept_longer() -> None:
     with pytest.raises(ConfigError, match="691200 seconds or more"):
-        Settings(group="g", name_servers="x", longest_transaction=7 * 86_400)
+        TransactionsConfig(group="g", name_servers="x", longest_transaction=7 * 86_400)
 
 
 def test_a_local_transaction_that_is_older_than_its_mark_may_be_cannot_commit(

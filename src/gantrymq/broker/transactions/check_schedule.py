@@ -95,7 +95,7 @@ class CheckSchedule:
         for _ in range(min(len(queue_offsets), self._wakes_per_turn)):
             half = self._table.get(queue_offsets.popleft())
             if half is not None:
-                half.lonely = 0
+                half.looked_in_vain = 0
                 self.put(half, now)
         if queue_offsets and self._running:
             self._clock.call_later(0.0, lambda: self.wake(queue_offsets))
@@ -188,7 +188,7 @@ class ChangedTimes:
                 self._schedule(half, max(half.immune_until, now))
             return
         latest = now + self._config.check_interval_ms / 1000
-        if half.due > latest and half.immune_until <= now and not half.lonely:
+        if half.due > latest and half.immune_until <= now and not half.looked_in_vain:
             half.answer_deadline = min(half.answer_deadline, latest)
             self._schedule(half, latest)
 

@@ -76,7 +76,7 @@ class TransactionChecks:
         self._times = ChangedTimes(config, store, clock, self._schedule.put)
         self._reading = HalfReading(store)
         self._turns = CheckTurns(table, producers)
-        self._lonely: dict[str, set[int]] = {}
+        self._without_producer: dict[str, set[int]] = {}
         """Halves that were due while nobody of their group was online, by group."""
         self._asked: dict[int, int] = {}
         """Half queue offset of each check that waits for its answer to the id of the client that was asked."""
@@ -131,7 +131,7 @@ class TransactionChecks:
 
     def producer_joined(self, group: str) -> None:
         """A producer of the group is online: ask about all halves that waited for one."""
-        waiting = self._lonely.pop(group, None)
+        waiting = self._without_producer.pop(group, None)
         if waiting:
             self._schedule.wake(deque(sorted(waiting)))
 
@@ -212,7 +212,7 @@ class TransactionChecks:
             return
         producer.ask(check)
         half.times_asked += 1
-        half.lonely = 0
+        half.looked_in_vain = 0
         half.answer_deadline = now + self._interval_s
         if early:
             # Who answers UNKNOWN that early is asked again when an ordinary half would be.
@@ -250,17 +250,17 @@ class TransactionChecks:
             self._schedule.put(half, now + BUSY_RETRY_S)
             return
         self._counts.nobody_online += 1
-        lonely = self._lonely.setdefault(half.group, set())
-        lonely.add(half.queue_offset)
-        if not half.lonely:
+        waiting = self._without_producer.setdefault(half.group, set())
+        waiting.add(half.queue_offset)
+        if not half.looked_in_vain:
             self._history.nobody_online(half)
-        self._schedule.put(half, now + _backoff_s(half.lonely))
-        half.lonely += 1
+        self._schedule.put(half, now + _backoff_s(half.looked_in_vain))
+        half.looked_in_vain += 1
         if now >= self._warned_at.get(half.group, -WARN_INTERVAL_S) + WARN_INTERVAL_S:
             self._warned_at[half.group] = now
             log.warning(
                 "%d half message(s) of producer group %s wait to be checked, and no producer of the group is online; "
-                "start one that can say how they ended", len(lonely), half.group,
+                "start one that can say how they ended", len(waiting), half.group,
             )  # fmt: skip
 
     def _park(self, half: OpenHalf, action: CheckAction) -> None:
@@ -278,8 +278,8 @@ class TransactionChecks:
     def _parked(self, half: OpenHalf, error: StoreError | None) -> None:
         if error is not None and not isinstance(error, Unconfirmed):
             log.error("parking half message %d failed, it stays open: %s", half.queue_offset, error)
-            self._schedule.put(half, self._clock.monotonic() + _backoff_s(half.lonely))
-            half.lonely += 1
+            self._schedule.put(half, self._clock.monotonic() + _backoff_s(half.looked_in_vain))
+            half.looked_in_vain += 1
 
 
 def _backoff_s(tries: int) -> float:

@@ -72,31 +72,31 @@ class Blocking(Generic[C]):
         """
         if os.getpid() != self._pid:
             return
-        door = self._portal
-        if door is None:
+        opened = self._portal
+        if opened is None:
             self._closed = True
             return
         portal.check_thread()
         try:
             self._closed = True
             with contextlib.suppress(Closed):  # another thread has closed the client, and the event loop has ended
-                door.call(door.shut, self._client.close, self._client)
+                opened.call(opened.shut, self._client.close, self._client)
         except BaseException:
             self._close_soon()
             raise
         self._portal = None
-        door.join()
+        opened.join()
 
     def _close_soon(self) -> None:
         """Begin to close the client, without waiting."""
         if os.getpid() != self._pid:
             return
         self._closed = True
-        door = self._portal
-        if door is None:
+        opened = self._portal
+        if opened is None:
             portals.release(self._client)
         else:
-            door.post(door.begin_to_shut, self._client.close, self._client)
+            opened.post(opened.begin_to_shut, self._client.close, self._client)
 
     def __enter__(self) -> Self:
         try:
@@ -117,17 +117,17 @@ class Blocking(Generic[C]):
                 f"this {type(self).__name__} belongs to the parent process; create a new one after the fork"
             )
 
-    def _door(self) -> portal.Portal:
+    def _open_portal(self) -> portal.Portal:
         self._check_process()
-        door = self._portal
-        if door is None or self._closed:
+        opened = self._portal
+        if opened is None or self._closed:
             name = type(self).__name__
             raise Closed(
                 f"this {name} is closed; create a new one"
                 if self._closed
                 else f"this {name} is not started; call start() or use it in a `with` block"
             )
-        return door
+        return opened
 
     @property
     def client_id(self) -> str:
@@ -135,4 +135,4 @@ class Blocking(Generic[C]):
         return self._client.client_id
 
     def _call(self, work: Work[T], *arguments: Any) -> T:
-        return self._door().call(work, *arguments)
+        return self._open_portal().call(work, *arguments)

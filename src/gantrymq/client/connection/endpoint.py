@@ -17,7 +17,7 @@ from gantrymq.client.connection.routes import Routes
 from gantrymq.client.connection.runtimes import check_loop, check_threads, running_loop
 from gantrymq.client.connection.secure import account_of, network_of
 from gantrymq.errors import Closed, ConfigError, GantryError, RequestRejected, TimedOut, Unreachable, UsedAfterFork
-from gantrymq.message.given import shown
+from gantrymq.message.arguments import shown
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, Header, encode_request, encode_response
 from gantrymq.protocol.message_ids import UniqueIds

@@ -18,8 +18,8 @@ from gantrymq.client.consuming.broker_questions import JAVA_VERSION, consumed_di
 from gantrymq.client.consuming.concurrent_consumption import ConcurrentConsumption
 from gantrymq.client.consuming.filters import Filter
 from gantrymq.client.consuming.group_member import GroupMember
+from gantrymq.client.consuming.offset_store import BrokerOffsetStore, FileOffsetStore, OffsetStore
 from gantrymq.client.consuming.orderly_consumption import OrderlyConsumption
-from gantrymq.client.consuming.progress import BrokerProgress, ConsumerProgress, FileProgress
 from gantrymq.client.consuming.push_queue import PushQueue
 from gantrymq.client.consuming.queue_locks import QueueLocks
 from gantrymq.client.consuming.send_back import SendBacks
@@ -74,7 +74,7 @@ class AssignedQueues:
         self._leaving: set[MessageQueue] = set()
         """Queues that this member has given up, while the listener is still at work on their last messages."""
         self._consumption: ConcurrentConsumption | OrderlyConsumption | None = None
-        self._progress: ConsumerProgress = BrokerProgress(endpoint, group)
+        self._progress: OffsetStore = BrokerOffsetStore(endpoint, group)
 
     def open(self) -> None:
         """Prepare the threads of the listener. Call this on the event loop on which the messages arrive."""
@@ -139,10 +139,10 @@ class AssignedQueues:
             self._begin(queue, start)
         return begin == mine - (self._reading.keys() - begin)
 
-    def _kept(self) -> ConsumerProgress:
-        if self._config.broadcasting and not isinstance(self._progress, FileProgress):
+    def _kept(self) -> OffsetStore:
+        if self._config.broadcasting and not isinstance(self._progress, FileOffsetStore):
             # Not before: the name of the file contains the client id, which is known from the first connection on.
-            self._progress = FileProgress(self._disk, self._config.offset_dir, self._endpoint.client_id, self._group)
+            self._progress = FileOffsetStore(self._disk, self._config.offset_dir, self._endpoint.client_id, self._group)
         return self._progress
 
     def _begin(self, queue: MessageQueue, start: QueueOffset) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from gantrymq.errors import ConfigError
-from gantrymq.message.given import shown
+from gantrymq.message.arguments import shown
 from gantrymq.message.heartbeat import ALL, SubscriptionData
 from gantrymq.message.tags import parse_tag_expression
 

@@ -18,7 +18,7 @@ from gantrymq.client.connection.routes import subscribe_queues
 from gantrymq.client.consuming.assignment import assign_averagely
 from gantrymq.client.consuming.filters import SQL92, Filter
 from gantrymq.errors import Closed, ConfigError, GantryError, RequestRejected, RouteNotFound, Unreachable
-from gantrymq.message.given import shown
+from gantrymq.message.arguments import shown
 from gantrymq.message.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.heartbeat import CheckClient, ConsumerIdList, HeartbeatData

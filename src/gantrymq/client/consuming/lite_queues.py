@@ -16,7 +16,7 @@ from gantrymq.client.consuming.broker_questions import JAVA_VERSION, BrokerQuest
 from gantrymq.client.consuming.filters import Filter
 from gantrymq.client.consuming.group_member import GroupMember
 from gantrymq.client.consuming.lite_queue import LiteQueue
-from gantrymq.client.consuming.progress import BrokerProgress
+from gantrymq.client.consuming.offset_store import BrokerOffsetStore
 from gantrymq.client.consuming.send_back import SendBacks
 from gantrymq.client.consuming.start_offset import HALF_AN_HOUR_MS, first_offset
 from gantrymq.client.metrics.figures import Backlog, ClientFigures, while_it_lives
@@ -54,7 +54,7 @@ class LiteQueues:
             consume_type=ConsumeType.PULL, from_where=from_where, share=True,
             rebalance_interval_ms=config.rebalance_interval_ms,
         )  # fmt: skip
-        self.progress = BrokerProgress(endpoint, group)
+        self.progress = BrokerOffsetStore(endpoint, group)
         self.questions = BrokerQuestions(endpoint, self, config.max_body_bytes)
         self._send_backs = SendBacks(endpoint, group, -1)
         self._reading: dict[MessageQueue, LiteQueue] = {}

@@ -16,8 +16,8 @@ from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.namespaces import without_namespace
 from gantrymq.client.consuming.consume_window import ConsumeWindow
 from gantrymq.client.consuming.filters import Filter
+from gantrymq.client.consuming.offset_store import OffsetStore
 from gantrymq.client.consuming.portions import Portions
-from gantrymq.client.consuming.progress import ConsumerProgress
 from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES, pull_answer, pull_request
 from gantrymq.client.metrics.figures import Backlog, ReadFigures
 from gantrymq.client.results import PullStatus
@@ -52,7 +52,7 @@ class PushQueue:
         queue: MessageQueue,
         wanted: Filter,
         start: QueueOffset,
-        progress: ConsumerProgress,
+        progress: OffsetStore,
         hand_out: HandOut,
         moved: Moved,
         set_aside: SetAside,

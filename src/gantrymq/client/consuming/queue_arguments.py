@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from gantrymq.client.settings_rules import POSITION, read_setting
 from gantrymq.errors import ConfigError
-from gantrymq.message.given import shown
+from gantrymq.message.arguments import shown
 from gantrymq.message.queues import MessageQueue
 
 

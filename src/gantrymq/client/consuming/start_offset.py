@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.client.connection.endpoint import Endpoint
-from gantrymq.client.consuming.progress import ConsumerProgress
+from gantrymq.client.consuming.offset_store import OffsetStore
 from gantrymq.errors import RequestRejected, Unreachable
 from gantrymq.message import system_topics
 from gantrymq.message.heartbeat import ConsumeFromWhere
@@ -23,7 +23,7 @@ HALF_AN_HOUR_MS: Final = 30 * 60_000
 
 async def first_offset(
     endpoint: Endpoint,
-    progress: ConsumerProgress,
+    progress: OffsetStore,
     queue: MessageQueue,
     from_where: ConsumeFromWhere,
     *,

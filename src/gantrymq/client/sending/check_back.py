@@ -33,7 +33,7 @@ from gantrymq.client.listener import (
 from gantrymq.client.metrics.figures import ClientFigures
 from gantrymq.client.sending.check_again import CheckAgain
 from gantrymq.client.sending.half_memory import HalfMemory
-from gantrymq.client.sending.longest import RUNNING
+from gantrymq.client.sending.longest_transaction import RUNNING
 from gantrymq.client.tracing.watch import Check, Watch
 from gantrymq.message import properties
 from gantrymq.message.message import MessageView, StoredMessage

@@ -23,7 +23,7 @@ from gantrymq.client.sending.callbacks import in_task, outcome_of
 from gantrymq.client.sending.delivery import RETRIED_CODES, Delivery
 from gantrymq.client.sending.end_frame import EndFrames
 from gantrymq.client.sending.half_memory import HalfMemory
-from gantrymq.client.sending.open_half import SentHalf
+from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.errors import Closed, GantryError, RequestRejected, TransactionConflict, Unreachable
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import LogOffset, MessageQueue

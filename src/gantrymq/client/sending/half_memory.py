@@ -12,7 +12,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from gantrymq.client.sending.longest import LongestTime
+from gantrymq.client.sending.longest_transaction import LongestTransaction
 from gantrymq.message.transaction import LocalTransactionState
 
 
@@ -23,7 +23,7 @@ class _Transaction(msgspec.Struct):
     log_offset: int = -1
     state: LocalTransactionState = LocalTransactionState.UNKNOWN
     confirmed: bool = False
-    longest: LongestTime | None = None
+    longest: LongestTransaction | None = None
 
 
 class HalfMemory:
@@ -33,7 +33,7 @@ class HalfMemory:
         self._limit = limit
         self._transactions: OrderedDict[str, _Transaction] = OrderedDict()
 
-    def started(self, transaction_id: str, longest: LongestTime | None = None) -> None:
+    def started(self, transaction_id: str, longest: LongestTransaction | None = None) -> None:
         """A half message is about to be sent. Its id may be that of an earlier attempt. ``longest``: how long its local
         transaction may take here; None: for ever."""
         self._transactions[transaction_id] = _Transaction(longest=longest)
@@ -51,7 +51,7 @@ class HalfMemory:
         transaction = self._transactions.get(transaction_id)
         return "" if transaction is None else transaction.broker_name
 
-    def longest_of(self, transaction_id: str) -> LongestTime | None:
+    def longest_of(self, transaction_id: str) -> LongestTransaction | None:
         """How long its local transaction may take, when it is running here."""
         transaction = self._transactions.get(transaction_id)
         return None if transaction is None else transaction.longest

@@ -32,8 +32,8 @@ from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import SendStatus, TransactionSendResult
 from gantrymq.client.sending.callbacks import in_task
 from gantrymq.client.sending.half_ends import Ended
-from gantrymq.client.sending.longest import LongestTime
-from gantrymq.client.sending.open_half import SentHalf
+from gantrymq.client.sending.longest_transaction import LongestTransaction
+from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.client.tracing.watch import LocalTransaction
 from gantrymq.errors import Closed, HalfNotStored, TransactionConflict
 from gantrymq.message.message import Message
@@ -51,12 +51,12 @@ Done: TypeAlias = Callable[[Any, BaseException | None], None]
 class HalfSender(Protocol):
     """What sends half messages and their ends: a TransactionProducer."""
 
-    def begin_now(self, message: Message, longest: LongestTime | None, then: Callable[[Begun], None]) -> bool:
+    def begin_now(self, message: Message, longest: LongestTransaction | None, then: Callable[[Begun], None]) -> bool:
         """``begin`` without a task: ``then`` gets what it would return or raise. False: nothing was done, because
         something must be waited for first. The message belongs to the sender from now on."""
 
     async def begin(
-        self, message: Message, transaction_id: str | None = None, longest: LongestTime | None = None
+        self, message: Message, transaction_id: str | None = None, longest: LongestTransaction | None = None
     ) -> SentHalf:
         """Send a half message; return when a broker has stored it."""
 
@@ -88,7 +88,7 @@ class Halves:
     client's event loop."""
 
     def __init__(
-        self, sender: HalfSender, tasks: TaskGroupOwner, longest: LongestTime | None = None,
+        self, sender: HalfSender, tasks: TaskGroupOwner, longest: LongestTransaction | None = None,
         local: LocalTransaction | None = None,
     ) -> None:  # fmt: skip
         """``longest``: how long the local transaction may take; None: for ever. ``local``: who records it."""

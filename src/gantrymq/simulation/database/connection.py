@@ -13,9 +13,9 @@ from gantrymq.simulation.database.server import SimDatabase
 from gantrymq.simulation.database.statements import Language, Rows
 from gantrymq.simulation.database.tables import Isolation
 from gantrymq.sql.connections.async_drivers import AsyncConnectionDatabase
-from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
 
-DIALECT: Final = Dialect(Kind.POSTGRESQL, "qmark")
+DIALECT: Final = Dialect(DatabaseKind.POSTGRESQL, "qmark")
 NOTICED_WITHIN_S: Final = 2.0
 """So long the server needs, at most, to notice that a connection is lost."""
 GIVEN_UP_WITHIN_S: Final = 3.0

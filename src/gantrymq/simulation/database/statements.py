@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from gantrymq.simulation.database.tables import Values, Work
-from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.place import where
 from gantrymq.sql.rows.tables import CLEANED, DATABASE, NOW, OutcomeStatements
 
@@ -107,10 +107,10 @@ def of_outcomes(
         return [(wall_ms(),)]
 
     return {
-        NOW[Kind.POSTGRESQL]: now,
+        NOW[DatabaseKind.POSTGRESQL]: now,
         statements.insert: lambda work, *values: insert(work, table, *values),
         statements.decide: partial(_decide, table=table),
-        where(Kind.POSTGRESQL, table): _nowhere,
+        where(DatabaseKind.POSTGRESQL, table): _nowhere,
         statements.find: lambda work, which: select(work, table, which, CLEANED, DATABASE),
         statements.claim: partial(_claim, table=table, patience_s=claim_timeout_s),
         statements.move_horizon: partial(_move_horizon, table=table),

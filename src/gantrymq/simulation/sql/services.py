@@ -16,7 +16,7 @@ from typing import Final
 from gantrymq.client.listener import ListenerAnswer, TransactionListener
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.sending.half_ends import Ended
-from gantrymq.client.sending.open_half import SentHalf
+from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.message.message import Message, MessageView

@@ -51,7 +51,7 @@ class Tasks(Blocking[TaskProducer]):
 
     def submit(self, method: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Begin ``method(client, ...)``, without waiting."""
-        return self._door().submit(method, self._client, *arguments)
+        return self._open_portal().submit(method, self._client, *arguments)
 
     def queue_count(self, topic: str) -> int:
         return self._call(self._client.queue_count, topic)
@@ -73,7 +73,7 @@ class Commits(Blocking[Committer]):
 
     def submit(self, method: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Begin ``method(client, ...)``, without waiting."""
-        return self._door().submit(method, self._client, *arguments)
+        return self._open_portal().submit(method, self._client, *arguments)
 
     def append(self, queue: MessageQueue, message: Message) -> int:
         return self._call(append, self._client, queue, message, APPEND_TIMEOUT_MS).queue_offset

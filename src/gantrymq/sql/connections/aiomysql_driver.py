@@ -8,7 +8,7 @@ from typing import Any, Final
 from gantrymq.errors import TransactionBroken
 from gantrymq.sql.connections.drivers import Note
 from gantrymq.sql.connections.mysql_ends import Ends
-from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
 from gantrymq.sql.rules import proof
 from gantrymq.sql.rules.broken import ENDED_INSIDE
 from gantrymq.sql.rules.outcomes import Statement
@@ -31,7 +31,7 @@ class AiomysqlDriver:
 
     def dialect(self) -> Dialect:
         maria = "mariadb" in str(self._connection.get_server_info()).lower()
-        return Dialect(Kind.MARIADB if maria else Kind.MYSQL, self.parameter_style)
+        return Dialect(DatabaseKind.MARIADB if maria else DatabaseKind.MYSQL, self.parameter_style)
 
     async def begin(self) -> None:
         # Without autocommit a BEGIN would commit what runs already, of which the status may know nothing yet.

@@ -18,7 +18,7 @@ from gantrymq.sql.connections.drivers import (
     verify_end,
     verify_status,
 )
-from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
 from gantrymq.sql.rules import proof
 from gantrymq.sql.rules.outcomes import Statement
 from gantrymq.sql.transaction.database import Rows
@@ -92,7 +92,7 @@ class AsyncPsycopgDriver:
         await self.execute(proof.place_mark(self.dialect(), self.mark))
 
     def dialect(self) -> Dialect:
-        return Dialect(Kind.POSTGRESQL, PsycopgDriver.parameter_style)
+        return Dialect(DatabaseKind.POSTGRESQL, PsycopgDriver.parameter_style)
 
     async def verify(self, proved: bool) -> None:
         verify_status(self._connection)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from gantrymq.errors import ConfigError, TransactionBroken
 from gantrymq.sql.connections.drivers import INSIDE_ANOTHER, Note
-from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
 from gantrymq.sql.rules import proof
 from gantrymq.sql.rules.broken import ENDED_AND_ON, FAILED_INSIDE
 from gantrymq.sql.rules.outcomes import Statement
@@ -42,7 +42,7 @@ class AsyncpgDriver:
         self._note: Any = None
 
     def dialect(self) -> Dialect:
-        return Dialect(Kind.POSTGRESQL, self.parameter_style)
+        return Dialect(DatabaseKind.POSTGRESQL, self.parameter_style)
 
     async def begin(self) -> None:
         if getattr(self.held, "_top_xact", None) is not None:
@@ -66,7 +66,7 @@ class AsyncpgDriver:
     async def verify(self, proved: bool) -> None:
         self.check_runs()
         if not proved:
-            found = await self._told(self._connection.fetchval(proof.look(Kind.POSTGRESQL)))
+            found = await self._told(self._connection.fetchval(proof.look(DatabaseKind.POSTGRESQL)))
             if found != self.mark:
                 raise TransactionBroken(ENDED_AND_ON)
 

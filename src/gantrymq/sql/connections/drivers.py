@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from gantrymq.errors import ConfigError
 from gantrymq.errors import TransactionBroken as TransactionBroken
 from gantrymq.sql.connections.mysql_ends import Ends
-from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
 from gantrymq.sql.rules import proof
 from gantrymq.sql.rules.broken import ENDED_INSIDE, FAILED_INSIDE
 from gantrymq.sql.rules.outcomes import Statement
@@ -91,7 +91,7 @@ class SqliteDriver:
         self._connection = connection
 
     def dialect(self) -> Dialect:
-        return Dialect(Kind.SQLITE, self.parameter_style)
+        return Dialect(DatabaseKind.SQLITE, self.parameter_style)
 
     def begin(self) -> None:
         if not self._connection.in_transaction:
@@ -162,7 +162,7 @@ class PyMySQLDriver:
 
     def dialect(self) -> Dialect:
         maria = "mariadb" in str(self._connection.get_server_info()).lower()
-        return Dialect(Kind.MARIADB if maria else Kind.MYSQL, self.parameter_style)
+        return Dialect(DatabaseKind.MARIADB if maria else DatabaseKind.MYSQL, self.parameter_style)
 
     def begin(self) -> None:
         # Without autocommit a BEGIN would commit what runs already, of which the status may know nothing yet.
@@ -258,7 +258,7 @@ class PsycopgDriver:
         self._outermost = True
 
     def dialect(self) -> Dialect:
-        return Dialect(Kind.POSTGRESQL, self.parameter_style)
+        return Dialect(DatabaseKind.POSTGRESQL, self.parameter_style)
 
     def begin(self) -> None:
         self._outermost = may_begin(self._connection)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gantrymq.errors import TransactionBroken
-from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules import proof
 from gantrymq.sql.rules.broken import ENDED_INSIDE, ROLLED_BACK_INSIDE
@@ -52,4 +52,4 @@ class Ends:
     def succeeded(self, ran: bool, statement: str) -> None:
         """``ran``: whether a transaction ran before the statement."""
         ended = ran and not self.runs and statement.lstrip()[:8].upper() != "ROLLBACK"
-        self.committed = self.committed or ended or proof.commits(Kind.MARIADB, statement)
+        self.committed = self.committed or ended or proof.commits(DatabaseKind.MARIADB, statement)

@@ -13,7 +13,7 @@ from typing import Final
 from gantrymq.errors import ConfigError
 
 
-class Kind(enum.Enum):
+class DatabaseKind(enum.Enum):
     """The databases whose behaviour is known here and tested."""
 
     POSTGRESQL = "postgresql"
@@ -22,7 +22,7 @@ class Kind(enum.Enum):
     SQLITE = "sqlite"
 
 
-KINDS: Final = {kind.value: kind for kind in Kind}
+KINDS: Final = {kind.value: kind for kind in DatabaseKind}
 PARAMETER_STYLES: Final = {"qmark": "?", "format": "%s", "pyformat": "%s", "numeric_dollar": "$", "numeric": ":"}
 """PEP 249's names, and SQLAlchemy's for asyncpg."""
 
@@ -31,7 +31,7 @@ PARAMETER_STYLES: Final = {"qmark": "?", "format": "%s", "pyformat": "%s", "nume
 class Dialect:
     """A kind of database, and how its driver wants parameters."""
 
-    kind: Kind
+    kind: DatabaseKind
     parameter_style: str
 
     def written(self, statement: str) -> str:

@@ -27,14 +27,19 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
 
 IDENTITY_ROW: Final = "#database"
 SETTING: Final = "gantrymq.block"
 """PostgreSQL's name of the setting that has the mark of a block."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_$ .-]{1,64}")
 """Names that can stand in every driver's statement between quotes."""
-_QUOTES: Final = {Kind.POSTGRESQL: '"', Kind.SQLITE: '"', Kind.MYSQL: "`", Kind.MARIADB: "`"}
+_QUOTES: Final = {
+    DatabaseKind.POSTGRESQL: '"',
+    DatabaseKind.SQLITE: '"',
+    DatabaseKind.MYSQL: "`",
+    DatabaseKind.MARIADB: "`",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +54,16 @@ class Place:
     """What PostgreSQL calls the system identifier."""
 
 
-def where(kind: Kind, table: str) -> str:
+def where(kind: DatabaseKind, table: str) -> str:
     """A statement that finds the schema of a table, and more (see ``read_place``). No row: it does not say."""
     schema, _, bare = table.rpartition(".")
-    if kind is Kind.POSTGRESQL:
+    if kind is DatabaseKind.POSTGRESQL:
         return (
             "SELECT n.nspname, CAST(c.oid AS VARCHAR), CAST(s.system_identifier AS VARCHAR) "  # nosec B608 # checked name
             "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace, "
             f"pg_catalog.pg_control_system() s WHERE c.oid = to_regclass('{table}')"
         )
-    if kind is Kind.SQLITE:
+    if kind is DatabaseKind.SQLITE:
         if schema:
             return f"SELECT '{schema}', '', ''"  # nosec B608 # the name was checked
         return f"SELECT 'main', '', '' FROM main.sqlite_master WHERE type = 'table' AND name = '{bare}'"  # nosec B608
@@ -70,20 +75,20 @@ def where(kind: Kind, table: str) -> str:
     )
 
 
-def read_place(kind: Kind, table: str, row: tuple[str, str, str] | None) -> Place:
+def read_place(kind: DatabaseKind, table: str, row: tuple[str, str, str] | None) -> Place:
     """``row``: what the statement of ``where`` has found."""
     if row is None or _PLAIN.fullmatch(row[0]) is None:
         return Place(table)
     quote, bare = _QUOTES[kind], table.rpartition(".")[2]
     named = f"{quote}{row[0]}{quote}.{bare}"
-    if kind is Kind.POSTGRESQL:
+    if kind is DatabaseKind.POSTGRESQL:
         return Place(named, *(part if part.isdigit() else "" for part in row[1:]))
     return Place(named)
 
 
-def engine_without_transactions(kind: Kind, row: tuple[str, str, str] | None) -> str | None:
+def engine_without_transactions(kind: DatabaseKind, row: tuple[str, str, str] | None) -> str | None:
     """The storage engine of the table, if its rows cannot be rolled back."""
-    if kind in (Kind.MYSQL, Kind.MARIADB) and row is not None and row[2].upper() == "NO":
+    if kind in (DatabaseKind.MYSQL, DatabaseKind.MARIADB) and row is not None and row[2].upper() == "NO":
         return row[1]
     return None
 
@@ -93,13 +98,13 @@ def insert_there(dialect: Dialect, place: Place, *, marked: bool = False) -> str
     and SQLite: the id, the note, the identity. See ``parameters_of``."""
     into = f"INSERT INTO {place.table} (id, outcome, note)"
     identity = f"(SELECT note FROM {place.table} WHERE id = '{IDENTITY_ROW}')"  # nosec B608 # the name was checked
-    if dialect.kind is Kind.POSTGRESQL:
+    if dialect.kind is DatabaseKind.POSTGRESQL:
         note = "CAST(? AS VARCHAR(255))"
         if marked:
             note = f"CASE WHEN current_setting('{SETTING}', true) = ? THEN {note} END"
         here = f"{_known(place)}{identity} = ?"
         text = f"{into} VALUES (CASE WHEN {here} THEN CAST(? AS VARCHAR(32)) END, 1, {note})"
-    elif dialect.kind is Kind.SQLITE:
+    elif dialect.kind is DatabaseKind.SQLITE:
         text = f"{into} VALUES (CASE WHEN {identity} = ? THEN ? END, 1, ?)"
     else:
         text = f"{into} SELECT ?, 1, ? FROM {place.table} WHERE id = '{IDENTITY_ROW}' AND note = ?"  # nosec B608
@@ -116,10 +121,12 @@ def _known(place: Place) -> str:
     )
 
 
-def parameters_of(kind: Kind, transaction_id: str, identity: str, group: str, mark: str = "") -> tuple[str, ...]:
+def parameters_of(
+    kind: DatabaseKind, transaction_id: str, identity: str, group: str, mark: str = ""
+) -> tuple[str, ...]:
     """In the order of ``insert_there``."""
-    if kind in (Kind.MYSQL, Kind.MARIADB):
+    if kind in (DatabaseKind.MYSQL, DatabaseKind.MARIADB):
         return transaction_id, group, identity
-    if kind is Kind.POSTGRESQL and mark:
+    if kind is DatabaseKind.POSTGRESQL and mark:
         return identity, transaction_id, mark, group
     return identity, transaction_id, group

@@ -26,7 +26,7 @@ import re
 from typing import Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.sql.rows.dialect import Dialect, Kind
+from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
 from gantrymq.sql.rows.place import IDENTITY_ROW, Place, insert_there
 
 OUTCOMES: Final = "gantrymq_outcomes"
@@ -53,27 +53,27 @@ def check_name(table: str) -> str:
 
 
 _EXACT: Final = {
-    Kind.POSTGRESQL: ' COLLATE "C"',
-    Kind.MYSQL: " CHARACTER SET ascii COLLATE ascii_bin",
-    Kind.MARIADB: " CHARACTER SET ascii COLLATE ascii_bin",
-    Kind.SQLITE: "",
+    DatabaseKind.POSTGRESQL: ' COLLATE "C"',
+    DatabaseKind.MYSQL: " CHARACTER SET ascii COLLATE ascii_bin",
+    DatabaseKind.MARIADB: " CHARACTER SET ascii COLLATE ascii_bin",
+    DatabaseKind.SQLITE: "",
 }
 """Ids are compared byte by byte: that is what sorts them by time."""
 _WORDS: Final = {
-    Kind.POSTGRESQL: "",
-    Kind.MYSQL: " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-    Kind.MARIADB: " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-    Kind.SQLITE: "",
+    DatabaseKind.POSTGRESQL: "",
+    DatabaseKind.MYSQL: " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    DatabaseKind.MARIADB: " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    DatabaseKind.SQLITE: "",
 }
 _END: Final = {
-    Kind.POSTGRESQL: "",
-    Kind.MYSQL: " ENGINE=InnoDB",
-    Kind.MARIADB: " ENGINE=InnoDB",
-    Kind.SQLITE: " WITHOUT ROWID",
+    DatabaseKind.POSTGRESQL: "",
+    DatabaseKind.MYSQL: " ENGINE=InnoDB",
+    DatabaseKind.MARIADB: " ENGINE=InnoDB",
+    DatabaseKind.SQLITE: " WITHOUT ROWID",
 }
 
 
-def ddl(kind: Kind, outcomes: str = OUTCOMES, inbox: str = INBOX) -> list[str]:
+def ddl(kind: DatabaseKind, outcomes: str = OUTCOMES, inbox: str = INBOX) -> list[str]:
     """The statements that make both tables and may be repeated."""
     exact, words, end = _EXACT[kind], _WORDS[kind], _END[kind]
     return [
@@ -88,7 +88,7 @@ def ddl(kind: Kind, outcomes: str = OUTCOMES, inbox: str = INBOX) -> list[str]:
     ]
 
 
-def inbox_ddl(kind: Kind, inbox: str = INBOX) -> list[str]:
+def inbox_ddl(kind: DatabaseKind, inbox: str = INBOX) -> list[str]:
     """The same for the inbox alone."""
     words, end = _WORDS[kind], _END[kind]
     index = f"{inbox.rpartition('.')[2]}_by_time"
@@ -99,10 +99,10 @@ def inbox_ddl(kind: Kind, inbox: str = INBOX) -> list[str]:
         f"    consumed_at BIGINT NOT NULL,\n"
         f"    PRIMARY KEY (consumer_group, message_id)"
     )
-    if kind in (Kind.MYSQL, Kind.MARIADB):  # they know no CREATE INDEX IF NOT EXISTS, or not everywhere
+    if kind in (DatabaseKind.MYSQL, DatabaseKind.MARIADB):  # they know no CREATE INDEX IF NOT EXISTS, or not everywhere
         return [f"{table},\n    KEY {index} (consumed_at)\n){end}"]
     schema, _, bare = inbox.rpartition(".")
-    if kind is Kind.SQLITE and schema:  # there the index has the schema, and not the table
+    if kind is DatabaseKind.SQLITE and schema:  # there the index has the schema, and not the table
         index, inbox = f"{schema}.{index}", bare
     return [f"{table}\n){end}", f"CREATE INDEX IF NOT EXISTS {index} ON {inbox} (consumed_at)"]
 
@@ -155,18 +155,18 @@ _UNLESS_CLEANED: Final = (
 # and the next look finds why. It holds the row #cleaned until it ends, so no cleaning can begin meanwhile.
 _CLAIM: Final = {
     # Of one statement in autocommit, the setting is local to it: one round trip, and nothing stays behind.
-    Kind.POSTGRESQL: (
+    DatabaseKind.POSTGRESQL: (
         "WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', '{ms}', true) AS waits), "  # nosec B608
         f"horizon AS (SELECT note FROM {{name}} WHERE id = '{CLEANED}' FOR SHARE) INSERT {{values}} "
         f"SELECT CASE WHEN (SELECT note FROM horizon) COLLATE \"C\" > ? THEN '{CLEANED}' "
         "ELSE CAST(? AS VARCHAR(32)) END, 2, CAST(? AS VARCHAR(255)) FROM patience"
     ),
-    Kind.MARIADB: f"SET STATEMENT innodb_lock_wait_timeout={{seconds}} FOR INSERT {{values}} {_UNLESS_CLEANED}",
-    Kind.MYSQL: f"INSERT {{values}} {_UNLESS_CLEANED}",
-    Kind.SQLITE: f"INSERT {{values}} {_UNLESS_CLEANED.replace(' LOCK IN SHARE MODE', '')}",
+    DatabaseKind.MARIADB: f"SET STATEMENT innodb_lock_wait_timeout={{seconds}} FOR INSERT {{values}} {_UNLESS_CLEANED}",
+    DatabaseKind.MYSQL: f"INSERT {{values}} {_UNLESS_CLEANED}",
+    DatabaseKind.SQLITE: f"INSERT {{values}} {_UNLESS_CLEANED.replace(' LOCK IN SHARE MODE', '')}",
 }
-_BEFORE: Final = {Kind.MYSQL: "SET SESSION innodb_lock_wait_timeout = {seconds}"}
-_AFTER: Final = {Kind.MYSQL: "SET SESSION innodb_lock_wait_timeout = DEFAULT"}
+_BEFORE: Final = {DatabaseKind.MYSQL: "SET SESSION innodb_lock_wait_timeout = {seconds}"}
+_AFTER: Final = {DatabaseKind.MYSQL: "SET SESSION innodb_lock_wait_timeout = DEFAULT"}
 
 
 class BatchStatements:
@@ -180,7 +180,7 @@ class BatchStatements:
         # Of a table that it has no statistics of, PostgreSQL may believe that few rows are behind the beginning, and
         # read and sort all of them for each batch. Of a limit that it cannot know it expects a tenth of the rows, and
         # follows the index. The end stands outside, because a range would make the rows look even fewer.
-        limit = "(SELECT CAST(? AS BIGINT))" if dialect.kind is Kind.POSTGRESQL else "?"
+        limit = "(SELECT CAST(? AS BIGINT))" if dialect.kind is DatabaseKind.POSTGRESQL else "?"
         self.edge: Final = written(
             f"SELECT MAX({column}) FROM (SELECT {column} FROM {name} WHERE {column} >= ? "  # nosec B608
             f"ORDER BY {column} LIMIT {limit}) AS batch WHERE {column} < ?"
@@ -204,7 +204,7 @@ class InboxStatements:
         self.insert: Final = written(f"INSERT INTO {name} (consumer_group, message_id, consumed_at) VALUES (?, ?, ?)")  # nosec B608
         """group, id of the message, ms since 1970"""
         # PostgreSQL ends a transaction with the first error in it, so there the second row must not be one.
-        unless = " ON CONFLICT DO NOTHING RETURNING 1" if dialect.kind is Kind.POSTGRESQL else ""
+        unless = " ON CONFLICT DO NOTHING RETURNING 1" if dialect.kind is DatabaseKind.POSTGRESQL else ""
         self.take: Final = self.insert + unless
         """The same. If the row is there already, then on PostgreSQL none comes back, and elsewhere it fails as a
         duplicate. All wait for a transaction that has inserted the same and has not ended."""
@@ -215,9 +215,9 @@ class InboxStatements:
 
 
 NOW: Final = {
-    Kind.POSTGRESQL: "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
-    Kind.SQLITE: "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
-    Kind.MYSQL: "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
-    Kind.MARIADB: "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+    DatabaseKind.POSTGRESQL: "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+    DatabaseKind.SQLITE: "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+    DatabaseKind.MYSQL: "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+    DatabaseKind.MARIADB: "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
 }
 """The clock of the database: ms since 1970."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final
 
-from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules.claim import Rows
 from gantrymq.sql.rules.outcomes import Statement
@@ -59,6 +59,6 @@ def created(statements: Sequence[str], alone: Callable[[Sequence[Statement]], An
         return
 
 
-def before_ddl(kind: Kind) -> list[str]:
+def before_ddl(kind: DatabaseKind) -> list[str]:
     """What a migration executes before the statements of ``ddl``."""
-    return [f"SELECT pg_advisory_xact_lock({LOCK})"] if kind is Kind.POSTGRESQL else []
+    return [f"SELECT pg_advisory_xact_lock({LOCK})"] if kind is DatabaseKind.POSTGRESQL else []

@@ -37,7 +37,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 
 from gantrymq.errors import ConfigError, GantryError, TransactionBroken
 from gantrymq.message.message import Message
-from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rules.broken import COMMITTED_INSIDE, NEVER_COMMITTED
 from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.sqlalchemy import last_statement, still_open
@@ -89,7 +89,7 @@ class CoreGuard(Guard):
 
     of_engine = True
 
-    def __init__(self, kind: Kind, connection: Connection) -> None:
+    def __init__(self, kind: DatabaseKind, connection: Connection) -> None:
         super().__init__(kind, connection, autocommit=False)
         self.enlistment: Enlistment | None = None
         self.statements = 0
@@ -218,7 +218,7 @@ def _commit_with(
     try:
         if len(enlistment):
             running.check()
-            if running.kind is Kind.POSTGRESQL:
+            if running.kind is DatabaseKind.POSTGRESQL:
                 enlistment.mark, running.proved = running.mark, True
             last_statement.postpone_on(pooled, enlistment)
         commit()

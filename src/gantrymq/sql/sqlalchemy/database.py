@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from gantrymq.errors import ConfigError
-from gantrymq.sql.rows.dialect import Dialect, Kind, dialect_of
+from gantrymq.sql.rows.dialect import DatabaseKind, Dialect, dialect_of
 from gantrymq.sql.transaction.database import Rows
 
 _SHARED: Final = (StaticPool, SingletonThreadPool)
@@ -39,9 +39,9 @@ class SqlAlchemyDatabase:
 
     def dialect(self) -> Dialect:
         name = self.engine.dialect.name
-        if name == Kind.MYSQL.value:
+        if name == DatabaseKind.MYSQL.value:
             with self.engine.connect():  # which of the two it is, is known behind the first connection
-                name = Kind.MARIADB.value if getattr(self.engine.dialect, "is_mariadb", False) else name
+                name = DatabaseKind.MARIADB.value if getattr(self.engine.dialect, "is_mariadb", False) else name
         return dialect_of(name, self.engine.dialect.paramstyle)
 
     def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows:

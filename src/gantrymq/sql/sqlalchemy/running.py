@@ -12,7 +12,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 
 from gantrymq.errors import ConfigError, TransactionBroken
 from gantrymq.sql.rows import dialect as gantrymq_dialect
-from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rules import proof
 from gantrymq.sql.rules.broken import BENEATH, COMMITTED_BENEATH, ROLLED_BACK_BENEATH, WENT_ON_BENEATH
 from gantrymq.sql.transaction.enlistment import Enlistment
@@ -51,7 +51,7 @@ class Guard(TransactionGuard):
     of_engine = False
     """It belongs to a transaction of the connection, whoever has begun that."""
 
-    def __init__(self, kind: Kind, connection: Connection, autocommit: bool) -> None:
+    def __init__(self, kind: DatabaseKind, connection: Connection, autocommit: bool) -> None:
         super().__init__(kind)
         self.connection: Final = ref(connection)
         self.autocommit: Final = autocommit
@@ -167,7 +167,7 @@ def place(connection: Connection, guard: Guard) -> None:
 
 def _place(connection: Connection, dialect: gantrymq_dialect.Dialect, guard: Guard) -> None:
     pooled = connection.connection
-    if guard.kind is Kind.SQLITE and not getattr(pooled.driver_connection, "in_transaction", True):
+    if guard.kind is DatabaseKind.SQLITE and not getattr(pooled.driver_connection, "in_transaction", True):
         # The driver would begin a transaction with the first INSERT only, and not with CREATE TABLE or WITH.
         level = getattr(pooled.dbapi_connection, "isolation_level", None) or ""
         connection.exec_driver_sql(f"BEGIN {level}".strip())
@@ -185,8 +185,8 @@ def _drop(of: ref[Guard], number: int) -> None:
 def known_dialect(connection: Connection) -> gantrymq_dialect.Dialect | None:
     """None: it is not supported."""
     name = connection.dialect.name
-    if name == Kind.MYSQL.value and getattr(connection.dialect, "is_mariadb", False):
-        name = Kind.MARIADB.value
+    if name == DatabaseKind.MYSQL.value and getattr(connection.dialect, "is_mariadb", False):
+        name = DatabaseKind.MARIADB.value
     try:
         return gantrymq_dialect.dialect_of(name, connection.dialect.paramstyle)
     except ConfigError:
@@ -199,7 +199,7 @@ def in_autocommit(connection: Connection) -> bool:
         return True
     detect = getattr(connection.dialect, "detect_autocommit_setting", None)
     pooled = connection.connection
-    if connection.dialect.name == Kind.SQLITE.value:
+    if connection.dialect.name == DatabaseKind.SQLITE.value:
         # With the transaction control of old, isolation_level=None only means that nobody says BEGIN: we do. With that
         # of Python 3.12, its commit() would do nothing.
         return getattr(pooled.driver_connection, "autocommit", None) is True

@@ -22,7 +22,7 @@ from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, Statement, fai
 from gantrymq.sql.transaction.checker import asked, told
 from gantrymq.sql.transaction.database import AsyncDatabase
 from gantrymq.sql.transaction.enlistment import FORGOTTEN, LEFT, Stage, marks_of
-from gantrymq.sql.transaction.local import Settings, last_moment
+from gantrymq.sql.transaction.local import TransactionsConfig, last_moment
 from gantrymq.sql.transaction.own_loop import OwnLoop
 
 T = TypeVar("T")
@@ -50,7 +50,11 @@ class AsyncLocal:
     """The database of one AsyncTransactions object. Call ``open`` first."""
 
     def __init__(
-        self, database: AsyncDatabase, settings: Settings, clock: Clock | None = None, rng: Rng | None = None
+        self,
+        database: AsyncDatabase,
+        settings: TransactionsConfig,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
     ) -> None:
         self.database: Final = database
         self.settings: Final = settings

@@ -8,7 +8,7 @@
 | ENDED    | the brokers were told how it ended                             |                           |
 
 A transaction that takes longer than ``longest_transaction`` is given up in OPEN when a broker asks; from PREPARED on
-the row decides (see ``client.sending.longest``).
+the row decides (see ``client.sending.longest_transaction``).
 
 A failure in OPEN is a rollback. A failure in PREPARED is settled by asking the database (``steps.settle``). One that
 the garbage collector finds, because nobody ended its session or connection, is rolled back in OPEN; in PREPARED the

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from gantrymq.errors import TransactionBroken
-from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules import proof
 from gantrymq.sql.rules.broken import COMMITTED_INSIDE, ENDED_INSIDE, ROLLED_BACK_INSIDE, UNSEEN_SAVEPOINT, WENT_ON
@@ -24,7 +24,7 @@ IN_TRANSACTION: Final = 1
 class Guard:
     """Of one transaction."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: DatabaseKind) -> None:
         self.kind: Final = kind
         self.mark = proof.new_mark()
         self.savepoints: Final = proof.Savepoints()
@@ -75,7 +75,7 @@ class Guard:
         cursor = connection.cursor()
         try:
             cursor.execute(proof.look(self.kind))
-            found = cursor.fetchone()[0] if self.kind is Kind.POSTGRESQL else self.mark
+            found = cursor.fetchone()[0] if self.kind is DatabaseKind.POSTGRESQL else self.mark
         except Exception as error:
             if proof.is_missing(error):
                 raise TransactionBroken(ENDED_INSIDE) from error
@@ -133,7 +133,7 @@ class Guard:
 
     def failed(self, error: BaseException, connection: Any) -> None:
         """A statement has failed. ``connection``: that of the driver."""
-        if self.kind is Kind.SQLITE:
+        if self.kind is DatabaseKind.SQLITE:
             self.rolled_back = self.rolled_back or not getattr(connection, "in_transaction", True)
-        elif self.kind is not Kind.POSTGRESQL and read_failure(error) is Failure.CONFLICT:
+        elif self.kind is not DatabaseKind.POSTGRESQL and read_failure(error) is Failure.CONFLICT:
             self.rolled_back = True  # PostgreSQL refuses each statement that follows by itself

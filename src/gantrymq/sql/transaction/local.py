@@ -21,7 +21,7 @@ from gantrymq.sql.upkeep.cleaning import DAY_S, KEPT_S, check_age
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class TransactionsConfig:
     """How the local transactions of one producer group run in one database."""
 
     group: str
@@ -55,7 +55,7 @@ class Settings:
 class Local:
     """The database of one Transactions object, once it is known. Blocking; on an event loop it runs in greenlets."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, settings: TransactionsConfig) -> None:
         self.database: Final = database
         self.settings: Final = settings
         self.clock, self.rng = SystemClock(), SystemRng()
@@ -93,12 +93,12 @@ class Local:
         )  # fmt: skip
 
 
-def last_moment(clock: Clock, settings: Settings) -> float:
+def last_moment(clock: Clock, settings: TransactionsConfig) -> float:
     """When a local transaction that begins now can no longer commit, on the monotonic clock; see ``cleaning``."""
     return clock.monotonic() + max(settings.longest_transaction, DAY_S)
 
 
-def create_tables(database: Database, settings: Settings) -> None:
+def create_tables(database: Database, settings: TransactionsConfig) -> None:
     """Create both tables unless they exist, and the row with the database's identity."""
     created(ddl(database.dialect().kind, settings.table, settings.inbox_table), database.alone)
     Local(database, settings)

@@ -7,11 +7,11 @@ from dataclasses import fields
 from typing import Any, Required
 
 from gantrymq.client.config import TransactionProducerSettings
-from gantrymq.sql.transaction.local import Settings
+from gantrymq.sql.transaction.local import TransactionsConfig
 
 
 class TransactionsSettings(TransactionProducerSettings, total=False):
-    """See ``Settings`` of ``gantrymq.sql.transaction.local`` and TransactionProducerConfig."""
+    """See ``TransactionsConfig`` of ``gantrymq.sql.transaction.local`` and TransactionProducerConfig."""
 
     name_servers: Required[str | Iterable[str]]
     longest_transaction: float
@@ -22,10 +22,10 @@ class TransactionsSettings(TransactionProducerSettings, total=False):
     inbox_table: str
 
 
-_OURS = frozenset(field.name for field in fields(Settings))
+_OURS = frozenset(field.name for field in fields(TransactionsConfig))
 
 
-def read_settings(group: str, given: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
+def read_settings(group: str, given: Mapping[str, Any]) -> tuple[TransactionsConfig, dict[str, Any]]:
     """Our settings, and those for the producer, which are checked when it is made."""
     ours = {name: value for name, value in given.items() if name in _OURS}
-    return Settings(group=group, **ours), {name: value for name, value in given.items() if name not in _OURS}
+    return TransactionsConfig(group=group, **ours), {name: value for name, value in given.items() if name not in _OURS}

@@ -31,7 +31,7 @@ from typing import Any, Final, TypeVar
 
 from gantrymq.errors import ConfigError
 from gantrymq.sql.rows import transaction_id
-from gantrymq.sql.rows.dialect import Kind
+from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rows.tables import CLEANED, NOW, BatchStatements, InboxStatements
 from gantrymq.sql.rules.claim import ATTEMPTS, Rows
@@ -68,7 +68,7 @@ def check_age(older_than: float, longest_transaction: float = 0.0) -> float:
     return float(older_than)
 
 
-def now_of(kind: Kind, own_ms: int) -> Asking[int]:
+def now_of(kind: DatabaseKind, own_ms: int) -> Asking[int]:
     """The time in ms since 1970: by the clock of the database or of this process, whichever is behind."""
     rows = yield from _again([(NOW[kind], ())])
     return min(own_ms, int(rows[0][0]))

@@ -21,6 +21,7 @@ from gantrymq.message.message import Message, MessageView
 from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.testing.local import reading
+from gantrymq.testing.local.at_rest import Rest
 from gantrymq.testing.local.calls import Calls
 from gantrymq.testing.local.clients import Clients
 from gantrymq.testing.local.clock import VirtualClock
@@ -29,7 +30,6 @@ from gantrymq.testing.local.loop import LocalLoop, can_be_asked
 from gantrymq.testing.local.network import HOST, NAME_SERVER_PORT, LocalNetwork
 from gantrymq.testing.local.passing import PassingTime
 from gantrymq.testing.local.reading import OpenTransaction
-from gantrymq.testing.local.rest import Rest
 from gantrymq.testing.local.servers import Servers, broker_config
 
 _open: Final[list[LocalCluster]] = []

@@ -9,8 +9,8 @@ from typing import Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.clock import Clock
+from gantrymq.testing.local.at_rest import Rest
 from gantrymq.testing.local.calls import Calls
-from gantrymq.testing.local.rest import Rest
 
 LOOK_AGAIN_S: Final = 0.002
 

@@ -63,7 +63,7 @@ class OpenHalf(Struct, gc=False, eq=False):
     """Whether it has decisive checkers and its sender's connection closed and did not come back in time."""
     sender: str = ""
     """The client id of its sender, when it has decisive checkers and the sender said who it is."""
-    lonely: int = 0
+    looked_in_vain: int = 0
     """How many times in a row no member of the group was online."""
     size: int = 0
     """Bytes of the first copy in the log; 0: unknown."""

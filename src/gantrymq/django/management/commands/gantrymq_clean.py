@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from gantrymq.django import project_settings, running, upkeep
 from gantrymq.errors import GantryError
-from gantrymq.sql.transaction.local import Settings
+from gantrymq.sql.transaction.local import TransactionsConfig
 from gantrymq.sql.upkeep.cleaning import DAY_S, KEPT_S, check_age
 
 
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         finally:
             running.close()
 
-    def _clean(self, alias: str, settings: Settings, days: float) -> None:
+    def _clean(self, alias: str, settings: TransactionsConfig, days: float) -> None:
         older_than = check_age(days * DAY_S, settings.longest_transaction)
         found = running.running(alias)
         upkeep.clean_outcomes(found.local, found.producer, older_than)

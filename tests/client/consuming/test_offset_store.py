@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantrymq.client.consuming.progress import FileProgress, decode_offsets, encode_offsets
+from gantrymq.client.consuming.offset_store import FileOffsetStore, decode_offsets, encode_offsets
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.runtime.disk import OsDisk
@@ -40,8 +40,8 @@ def test_what_is_no_table_is_refused(data: bytes) -> None:
 
 
 def test_a_damaged_file_gives_way_to_its_backup(tmp_path: Path) -> None:
-    def progress() -> FileProgress:
-        return FileProgress(OsDisk(), str(tmp_path), "1.2.3.4@DEFAULT", "G")
+    def progress() -> FileOffsetStore:
+        return FileOffsetStore(OsDisk(), str(tmp_path), "1.2.3.4@DEFAULT", "G")
 
     async def test() -> None:
         first = progress()
@@ -64,7 +64,7 @@ def test_a_damaged_file_gives_way_to_its_backup(tmp_path: Path) -> None:
 def test_a_disk_that_takes_nothing_is_tried_again(tmp_path: Path) -> None:
     async def test() -> None:
         (tmp_path / "file").write_text("")
-        progress = FileProgress(OsDisk(), str(tmp_path / "file"), "c", "G")
+        progress = FileOffsetStore(OsDisk(), str(tmp_path / "file"), "c", "G")
         await progress.keep(QUEUE, QueueOffset(1))
         await progress.flush()
         (tmp_path / "file").unlink()

@@ -28,7 +28,7 @@ from gantrymq.runtime.guesses.directories import expanded
 log = logging.getLogger("gantrymq.client")
 
 
-class ConsumerProgress(Protocol):
+class OffsetStore(Protocol):
     """Where offsets are stored, by queue: all messages below an offset are consumed."""
 
     async def load(self, queue: MessageQueue) -> QueueOffset | None:
@@ -41,7 +41,7 @@ class ConsumerProgress(Protocol):
         """Make the stored offsets durable."""
 
 
-class BrokerProgress:
+class BrokerOffsetStore:
     """The group's offsets, kept by the master of each queue."""
 
     def __init__(self, endpoint: Endpoint, group: str) -> None:
@@ -122,7 +122,7 @@ FILE_NAME: Final = "offsets.json"
 BACKUP: Final = ".bak"
 
 
-class FileProgress:
+class FileOffsetStore:
     """One member's own offsets, in the file that Java's client would use: ``<dir>/<client id>/<group>/offsets.json``.
 
     Its form is ``{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:5}}``. The version before is kept as

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from gantrymq.client.sending.longest import COMMITTING, GIVEN_UP, RUNNING, LongestTime
+from gantrymq.client.sending.longest_transaction import COMMITTING, GIVEN_UP, RUNNING, LongestTransaction
 from gantrymq.runtime.clock import Clock
 
 STEPS = ("check", "commit", "time")
@@ -23,7 +23,7 @@ class Watch:
 @pytest.mark.parametrize("steps", list(itertools.product(STEPS, repeat=4)), ids=" ".join)
 def test_it_commits_or_is_given_up(steps: tuple[str, ...]) -> None:
     watch = Watch()
-    longest = LongestTime(cast("Clock", watch), 60)
+    longest = LongestTransaction(cast("Clock", watch), 60)
     late, state = False, RUNNING
     for step in steps:
         if step == "time":

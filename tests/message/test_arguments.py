@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.message.given import shown, whole_number
+from gantrymq.message.arguments import shown, whole_number
 
 
 class Index:

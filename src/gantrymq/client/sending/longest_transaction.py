@@ -28,32 +28,32 @@ COMMITTING: Final = ListenerAnswer(
 GIVEN_UP: Final = ListenerAnswer(LocalTransactionState.ROLLBACK)
 
 
-class _Fate(enum.Enum):
+class _Decided(enum.Enum):
     COMMITTING = "committing"
     GIVEN_UP = "given up"
 
 
-class LongestTime:
+class LongestTransaction:
     """The time that one local transaction may take, and whether it was given up. Any thread may call any method."""
 
-    __slots__ = ("_clock", "_fate", "_until")
+    __slots__ = ("_clock", "_decided", "_until")
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock = clock
         self._until = clock.monotonic() + seconds
-        self._fate: dict[str, _Fate] = {}
+        self._decided: dict[str, _Decided] = {}
         """Written once, by ``setdefault``: one step, whatever other threads do and whichever signals come."""
 
     def asked(self) -> ListenerAnswer:
         """A broker asks about one of its half messages."""
-        if not self._fate and self._clock.monotonic() < self._until:
+        if not self._decided and self._clock.monotonic() < self._until:
             return RUNNING
-        return GIVEN_UP if self._fate.setdefault("", _Fate.GIVEN_UP) is _Fate.GIVEN_UP else COMMITTING
+        return GIVEN_UP if self._decided.setdefault("", _Decided.GIVEN_UP) is _Decided.GIVEN_UP else COMMITTING
 
     def commit(self) -> bool:
         """The commit begins, unless the transaction was given up: then False."""
-        return self._fate.setdefault("", _Fate.COMMITTING) is _Fate.COMMITTING
+        return self._decided.setdefault("", _Decided.COMMITTING) is _Decided.COMMITTING
 
     @property
     def given_up(self) -> bool:
-        return self._fate.get("") is _Fate.GIVEN_UP
+        return self._decided.get("") is _Decided.GIVEN_UP
