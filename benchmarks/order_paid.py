@@ -33,7 +33,7 @@ from gantrymq.spark.pipelines.job import Job
 from gantrymq.spark.pipelines.ready_made.order_event import OrderPaid
 from gantrymq.spark.pipelines.ready_made.order_paid import ORDER_TABLES, OrderPaidJob
 from gantrymq.spark.pipelines.run import job_session, running
-from gantrymq.spark.pipelines.run.progress_lines import Progress
+from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
 from gantrymq.spark.pipelines.run.running import Ending
 
 TOPIC: Final = "orders-paid"
@@ -206,7 +206,7 @@ def measure(
     with job_session.session("order_paid benchmark", job.run) as spark:
         spark.streams.addListener(listener_of(batches, spark.sparkContext._gateway.proc.pid))
         begin = time.perf_counter()
-        rows = running.process(spark, job, Ending(until_end=True), Progress(None, note), OsDisk())
+        rows = running.process(spark, job, Ending(until_end=True), ProgressLines(None, note), OsDisk())
         total = time.perf_counter() - begin
         deadline = time.monotonic() + 10
         while sum(one.rows for one in batches) < orders and time.monotonic() < deadline:

@@ -25,7 +25,7 @@ from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import Body, DeltaTarget, Events, IcebergTarget, Job, ParquetTarget, Run
 from gantrymq.spark.pipelines.ready_made.order_paid import EVENT_SCHEMA
 from gantrymq.spark.pipelines.run import job_session, running
-from gantrymq.spark.pipelines.run.progress_lines import Progress
+from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
 from gantrymq.spark.pipelines.run.running import Ending
 
 GROWTH_GOAL: Final = 1.25
@@ -83,7 +83,7 @@ def measure(job: Job, counts: list[int]) -> list[float]:
             )
             return now
 
-        rows = running.process(spark, job, Ending(until_end=True), Progress(None, note), OsDisk())
+        rows = running.process(spark, job, Ending(until_end=True), ProgressLines(None, note), OsDisk())
         tell("the end, small files of Delta merged")
     if rows != dict.fromkeys(job.targets, counts[-1]) | {"dead_letters": 0}:
         raise SystemExit(f"the tables have {rows}, and not {counts[-1]} rows each")

@@ -22,7 +22,7 @@ from gantrymq import (
 from gantrymq.cli.serving.broker import own_address
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.spark.options.settings import Settings
+from gantrymq.spark.options.settings import SourceSettings
 from gantrymq.spark.source.connections import OF_THIS_PROCESS
 from gantrymq.spark.source.planning import Planner
 from gantrymq.sql import Transactions
@@ -89,7 +89,7 @@ def found(place: Path, servers: str) -> dict[str, Any]:
     shown = tool.json("message", "show", sent.offset_message_id)
     with urllib.request.urlopen("http://[::1]:8080/metrics") as answer:
         metrics = answer.status
-    planner = Planner(Settings(servers, topics=(TOPIC,)), OF_THIS_PROCESS, SystemClock(), SystemRng())
+    planner = Planner(SourceSettings(servers, topics=(TOPIC,)), OF_THIS_PROCESS, SystemClock(), SystemRng())
     return {
         "id": sent.offset_message_id, "shown": shown, "asked": listener.asked, "row": row, "got": sorted(got),
         "client": client_id, "online": online, "metrics": metrics, "console": console(servers, sent.offset_message_id),

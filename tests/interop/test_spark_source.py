@@ -97,7 +97,7 @@ def test_the_pipelines(spark: Any, apache: ApacheCluster, tmp_path: Path) -> Non
     """Orders that are paid, some of them sent twice; one that was rolled back; and all of it agrees."""
     from gantrymq.spark.pipelines.ready_made.order_paid import OrderPaidJob, process_topic
     from gantrymq.spark.pipelines.ready_made.reconcile import ReconcileJob, compare, read_orders
-    from gantrymq.spark.pipelines.run.progress_lines import Progress
+    from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
 
     topic = make_topic(apache, "SparkOrders", message_type="TRANSACTION")
     orders = [OrderPaid(f"o-{n:03}", f"u-{n % 7}", 100 * n + 99, 1_767_225_600_000 + n) for n in range(ORDERS)]
@@ -109,7 +109,7 @@ def test_the_pipelines(spark: Any, apache: ApacheCluster, tmp_path: Path) -> Non
             assert producer.send_in_transaction(order.message(topic)).decided
     out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
     job = OrderPaidJob(name_servers=apache.name_servers, topic=topic, out=out, checkpoint=checkpoint, until_end=True)
-    rows = process_topic(spark, job, Progress(None), OsDisk())
+    rows = process_topic(spark, job, ProgressLines(None), OsDisk())
     assert rows == {"shipping": ORDERS, "points": ORDERS, "cart": ORDERS, "dead_letters": 0}
     check = ReconcileJob(
         orders_db=str(tmp_path / "orders.sqlite"), tables=out, name_servers=apache.name_servers, topic=topic

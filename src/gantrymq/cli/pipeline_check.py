@@ -5,7 +5,7 @@ from __future__ import annotations
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.options.access import Access
-from gantrymq.spark.options.settings import Settings
+from gantrymq.spark.options.settings import SourceSettings
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.source.connections import OF_THIS_PROCESS
 from gantrymq.spark.source.planning import FIRST_LOOK_TIMEOUT_MS, Planner
@@ -13,7 +13,7 @@ from gantrymq.spark.source.planning import FIRST_LOOK_TIMEOUT_MS, Planner
 
 def check_topic(name_servers: str, topic: str) -> None:
     """Raises GantryError, which says what to do, when no name server answers within seconds or knows the topic."""
-    Planner(Settings(name_servers, topics=(topic,)), OF_THIS_PROCESS, SystemClock(), SystemRng()).queues()
+    Planner(SourceSettings(name_servers, topics=(topic,)), OF_THIS_PROCESS, SystemClock(), SystemRng()).queues()
 
 
 def check_name_servers(name_servers: str) -> None:

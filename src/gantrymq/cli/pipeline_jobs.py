@@ -93,7 +93,7 @@ def backfill_job(
     need_spark()
     from gantrymq.runtime.clock import SystemClock
     from gantrymq.spark.pipelines.job import duration_ms
-    from gantrymq.spark.pipelines.run import running
+    from gantrymq.spark.pipelines.run.backfill import check_over, run_backfill
 
     job = _job(file, changes)
     with errors_shown(USAGE):
@@ -102,8 +102,8 @@ def backfill_job(
             raise ConfigError(f"--from {begin} is not before --to {end}")
         if slice_ms == 0:
             raise ConfigError("--slice must be longer than nothing")
-        running.check_over(end_ms, SystemClock().wall_ms())
-    run_with_status(lambda listener: running.run_backfill(job, begin_ms, end_ms, slice_ms, listener, progress))
+        check_over(end_ms, SystemClock().wall_ms())
+    run_with_status(lambda listener: run_backfill(job, begin_ms, end_ms, slice_ms, listener, progress))
 
 
 def file_of(path: str | None, option: str) -> str | None:

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from gantrymq.errors import GantryError
 from gantrymq.spark.columns.rows import columns_of, ddl
-from gantrymq.spark.error_reports import one_sentence
+from gantrymq.spark.error_reports import without_traceback
 from gantrymq.spark.options.settings import parse_options
 from gantrymq.spark.sink.options import parse_sink_options
 from gantrymq.spark.sink.writers import batch_writer, stream_writer
@@ -49,11 +49,11 @@ class RocketMQDataSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> str:
-        with one_sentence():
+        with without_traceback():
             return ddl(parse_options(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        with one_sentence():
+        with without_traceback():
             settings, columns = parse_options(self.options).for_batch(), columns_of(schema)
         return FilteredBatchReader(settings, columns) if is_switched_on() else BatchReader(settings, columns)
 
@@ -64,9 +64,9 @@ class RocketMQDataSource(DataSource):
             return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        with one_sentence():
+        with without_traceback():
             return batch_writer(parse_sink_options(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        with one_sentence():
+        with without_traceback():
             return stream_writer(parse_sink_options(self.options), schema)

@@ -15,7 +15,7 @@ later report."""
 
 
 @contextmanager
-def one_sentence() -> Iterator[None]:
+def without_traceback() -> Iterator[None]:
     """A GantryError of this block already says what to do. Its traceback, of up to 60 lines, would hide that."""
     try:
         yield

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark.error_reports import one_sentence
+from gantrymq.spark.error_reports import without_traceback
 from gantrymq.spark.pipelines.describe.job_rules import body_problems
 from gantrymq.spark.pipelines.formats.avro import AvroFormat
 from gantrymq.spark.pipelines.formats.decoding import EVENT, Decoder, decoder_of, event_columns
@@ -72,7 +72,7 @@ class _Decoding:
     decoder: Decoder
 
     def decoded(self, bodies: pa.Array) -> pa.Array:
-        with one_sentence():
+        with without_traceback():
             event, reason = event_columns(self.decoder.format, bodies)
         return pa.StructArray.from_arrays([event, reason], names=[EVENT, "reason"])
 
@@ -101,7 +101,7 @@ def to_registry(
         encoding = _Encoding(before, avro_text(newest), subject)
 
         def encode(rows: pa.Array) -> pa.Array:
-            with one_sentence():
+            with without_traceback():
                 return encoding.encoded(rows)
 
         return f.arrow_udf(encode, "binary")(column)

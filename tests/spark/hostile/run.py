@@ -21,9 +21,10 @@ from typing import Any
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import Job
+from gantrymq.spark.pipelines.run.backfill import process_range
 from gantrymq.spark.pipelines.run.batches import Batches
-from gantrymq.spark.pipelines.run.progress_lines import Progress
-from gantrymq.spark.pipelines.run.running import Ending, process, process_range
+from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
+from gantrymq.spark.pipelines.run.running import Ending, process
 from tests.spark.fakes import START_MS, FakeBroker
 from tests.spark.hostile.job import FORMATS, TOPIC, found_in, job_of
 from tests.spark.hostile.judge import wrong
@@ -76,9 +77,9 @@ def play(
 def _finished(spark: Any, job: Job, bodies: int, batch: int, *, stream: bool) -> bool:
     try:
         if stream:
-            process(spark, job, Ending(until_end=True), Progress(None), OsDisk())
+            process(spark, job, Ending(until_end=True), ProgressLines(None), OsDisk())
         else:
-            process_range(spark, job, START_MS, START_MS + bodies, batch, Progress(None), OsDisk())
+            process_range(spark, job, START_MS, START_MS + bodies, batch, ProgressLines(None), OsDisk())
     except Exception as error:
         if "Killed" not in f"{type(error)} {error}":
             raise

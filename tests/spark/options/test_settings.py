@@ -10,14 +10,14 @@ from gantrymq.errors import ConfigError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.spark.columns.rows import DEFAULT_COLUMNS
 from gantrymq.spark.options.access import Access
-from gantrymq.spark.options.settings import Edge, Instant, Instants, Settings, parse_options
+from gantrymq.spark.options.settings import Edge, Instant, Instants, SourceSettings, parse_options
 from gantrymq.spark.options.values import Secret
 
 LEAST = {"nameServers": "127.0.0.1:9876", "subscribe": "orders"}
 
 
 def test_the_least_that_must_be_said() -> None:
-    assert parse_options(LEAST) == Settings("127.0.0.1:9876", topics=("orders",))
+    assert parse_options(LEAST) == SourceSettings("127.0.0.1:9876", topics=("orders",))
 
 
 def test_everything() -> None:
@@ -37,7 +37,7 @@ def test_everything() -> None:
             "pullMaxRows": "32",
         }
     )
-    assert settings == Settings(
+    assert settings == SourceSettings(
         "a:1;b:2",
         topics=("x", "y"),
         starting={MessageQueue("x", "b", 0): 5},
@@ -55,7 +55,7 @@ def test_everything() -> None:
 
 @pytest.mark.parametrize("name", ["nameserver", "nameServer", "rocketmq.name.servers", "NAMESERVERS"])
 def test_other_names_of_the_name_servers(name: str) -> None:
-    assert parse_options({name: "h:1", "topic": "t"}) == Settings("h:1", topics=("t",))
+    assert parse_options({name: "h:1", "topic": "t"}) == SourceSettings("h:1", topics=("t",))
 
 
 def test_queues_by_hand_and_topics_by_pattern() -> None:

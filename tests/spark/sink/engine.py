@@ -27,7 +27,7 @@ from gantrymq.spark.sink.columns import SinkColumns
 from gantrymq.spark.sink.exactly_once import Commit, Sent, send_halves
 from gantrymq.spark.sink.ids import BatchId, query_digits
 from gantrymq.spark.sink.options import SinkSettings, parse_sink_options
-from gantrymq.spark.sink.rules import Decision, Winner
+from gantrymq.spark.sink.rules import BatchDecision, Winner
 
 BATCHES, PARTITIONS, ROWS = 4, 2, 60
 """Batches, tasks of a batch, rows of a task."""
@@ -73,7 +73,7 @@ class FaultyCommit(Commit):
         super().__init__(settings)
         self._point = point
 
-    def decide(self, sent: Sequence[Sent]) -> Decision:
+    def decide(self, sent: Sequence[Sent]) -> BatchDecision:
         if self._point.endswith("before the decision"):
             strike(self._point)
         found = super().decide(sent)

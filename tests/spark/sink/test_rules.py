@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from gantrymq.spark.sink.ids import Attempt, BatchId
 from gantrymq.spark.sink.rules import (
     Abandoned,
+    BatchDecision,
     ControlRecord,
     ControlState,
-    Decision,
     Ended,
     Verdict,
     Winner,
@@ -25,8 +25,8 @@ Q = "0123456789ABCDEF"
 COMMIT, ROLL_BACK, UNDECIDED = Verdict.COMMIT, Verdict.ROLL_BACK, Verdict.UNDECIDED
 
 
-def decided(batch: int, *tokens: str) -> Decision:
-    return Decision(Q, batch, tuple([Winner(token, 1, ()) for token in tokens]))
+def decided(batch: int, *tokens: str) -> BatchDecision:
+    return BatchDecision(Q, batch, tuple([Winner(token, 1, ()) for token in tokens]))
 
 
 def abandoned(batch: int, token: str) -> Abandoned:
@@ -71,9 +71,9 @@ def test_the_verdict_about_attempt_a_of_batch_3(records: list[ControlRecord], ex
 def test_the_topics_of_a_query_are_those_of_all_its_decisions() -> None:
     """A decision of an older version says nothing about topics."""
     assert state_of().topics(Q) == frozenset()
-    to_a, to_b = (Decision(Q, batch, (Winner("t", 1, (), (name,)),)) for batch, name in enumerate("ab"))
+    to_a, to_b = (BatchDecision(Q, batch, (Winner("t", 1, (), (name,)),)) for batch, name in enumerate("ab"))
     assert state_of(to_a, to_b).topics(Q) == {"a", "b"}
-    assert state_of(to_a, Decision(Q, 1, (Winner("t", 0, ()),))).topics(Q) == {"a"}
+    assert state_of(to_a, BatchDecision(Q, 1, (Winner("t", 0, ()),))).topics(Q) == {"a"}
     assert state_of(to_a, decided(1, "old")).topics(Q) is None
 
 

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.spark.options.settings import Instant, Settings
+from gantrymq.spark.options.settings import Instant, SourceSettings
 from gantrymq.spark.source.batch import BatchReader
 from gantrymq.spark.source.planning import Planner
 from tests.spark.fakes import START_MS, FakeBroker, SteppedClock
@@ -27,7 +27,7 @@ def broker() -> FakeBroker:
 
 
 def ranges(broker: FakeBroker, **settings: Any) -> list[str]:
-    chosen = Settings("h:1", topics=("orders",), **settings).for_batch()
+    chosen = SourceSettings("h:1", topics=("orders",), **settings).for_batch()
     planner = Planner(chosen, broker, SteppedClock(), SystemRng(1))
     return [str(part) for part in BatchReader(chosen, ("body",))._ranges(planner)]
 

@@ -5,7 +5,7 @@ import pytest
 from gantrymq.errors import ConfigError, GantryError, RouteNotFound
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.spark.options.settings import Edge, Instant, Instants, Settings
+from gantrymq.spark.options.settings import Edge, Instant, Instants, SourceSettings
 from gantrymq.spark.source.planning import Planner, is_internal
 from tests.spark.fakes import START_MS, FakeBroker, SteppedClock, away
 
@@ -21,7 +21,7 @@ def broker() -> FakeBroker:
 
 
 def planner(broker: FakeBroker, clock: SteppedClock | None = None, **settings: object) -> Planner:
-    chosen = Settings("h:1", **{"topics": ("orders",), **settings})  # type: ignore[arg-type]
+    chosen = SourceSettings("h:1", **{"topics": ("orders",), **settings})  # type: ignore[arg-type]
     return Planner(chosen, broker, clock or SteppedClock(), SystemRng(1))
 
 

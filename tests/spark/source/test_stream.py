@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.offsets import from_tree
-from gantrymq.spark.options.settings import Edge, Settings
+from gantrymq.spark.options.settings import Edge, SourceSettings
 from gantrymq.spark.source.planning import Planner
 from gantrymq.spark.source.stream import StreamReader
 from tests.spark.fakes import START_MS, FakeBroker, SteppedClock, away
@@ -25,7 +25,7 @@ class Stream:
     """A stream reader, and the position up to which Spark has come."""
 
     def __init__(self, broker: FakeBroker, **settings: Any) -> None:
-        chosen = Settings("h:1", topics=("orders",), starting=Edge.EARLIEST, poll_interval_ms=0, **settings)
+        chosen = SourceSettings("h:1", topics=("orders",), starting=Edge.EARLIEST, poll_interval_ms=0, **settings)
         self.reader = StreamReader(chosen, ("body",))
         self.reader._planner = Planner(chosen, broker, SteppedClock(), SystemRng(1))
         self.at = self.reader.initialOffset()

@@ -62,7 +62,7 @@ Bound: TypeAlias = Edge | Instant | Instants | Positions
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SourceSettings:
     """The settings of a query. Each field is an option; see ``table.DECLARED`` for its meaning."""
 
     name_servers: str
@@ -93,11 +93,11 @@ class Settings:
     given: frozenset[str] = field(default=frozenset(), compare=False)
     """The names of the options that the user gave."""
 
-    def for_stream(self) -> Settings:
+    def for_stream(self) -> SourceSettings:
         """These settings, or ConfigError when an option only makes sense for a batch."""
         return self._without(Query.BATCH, "is for spark.read: a stream has no end")
 
-    def for_batch(self) -> Settings:
+    def for_batch(self) -> SourceSettings:
         """These settings, or ConfigError when an option only makes sense for a stream."""
         if self.starting is Edge.LATEST:
             raise ConfigError("startingOffsets=latest would read nothing in a batch; allowed are earliest and JSON")
@@ -109,7 +109,7 @@ class Settings:
                 )
         return self._without(Query.STREAM, "is for spark.readStream; leave it out of a batch")
 
-    def _without(self, query: Query, advice: str) -> Settings:
+    def _without(self, query: Query, advice: str) -> SourceSettings:
         for name in sorted(self.given):
             # An interval of a stream does no harm in a batch, and the same options often serve both.
             if BY_NAME[name].query is query and name not in ("pollInterval", "discoveryInterval"):
@@ -117,7 +117,7 @@ class Settings:
         return self
 
 
-def parse_options(given: Mapping[str, str]) -> Settings:
+def parse_options(given: Mapping[str, str]) -> SourceSettings:
     """The settings in Spark's options. Raises ConfigError, which names the option and its allowed values."""
     options = _NAMES.canonical(given, _is_of_table)
     if not options.get("nameServers", "").strip(" ;,"):
@@ -128,8 +128,8 @@ def parse_options(given: Mapping[str, str]) -> Settings:
     columns = check_columns(words(options["columns"])) if "columns" in options else DEFAULT_COLUMNS
     if truth(options, "includeProperties", default=False) and "properties" not in columns:
         columns = (*columns, "properties")
-    defaults = Settings("")
-    return Settings(
+    defaults = SourceSettings("")
+    return SourceSettings(
         name_servers=";".join(words(options["nameServers"].replace(";", ","))),
         topics=topics,
         pattern=pattern,

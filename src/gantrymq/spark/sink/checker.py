@@ -21,7 +21,7 @@ from gantrymq.spark.sink.ids import BatchId
 from gantrymq.spark.sink.ledger import SinkTopicMissing
 from gantrymq.spark.sink.options import DEFAULT_GROUP, SinkSettings, parse_sink_options
 from gantrymq.spark.sink.processes import SinkProcess
-from gantrymq.spark.sink.rules import Decision
+from gantrymq.spark.sink.rules import BatchDecision
 
 log = logging.getLogger("gantrymq.spark")
 
@@ -103,7 +103,7 @@ class Late:
         self._patience_s = patience_s
         self._seen: dict[BatchId, float] = {}
 
-    def among(self, unfinished: list[Decision]) -> list[Decision]:
+    def among(self, unfinished: list[BatchDecision]) -> list[BatchDecision]:
         """Those of ``unfinished`` that have been there for longer than the patience."""
         now = self._now()
         self._seen = {decision.of: self._seen.get(decision.of, now) for decision in unfinished}

@@ -32,7 +32,7 @@ from gantrymq.spark.sink.options import SinkSettings
 from gantrymq.spark.sink.places import ROWS_IN_PIECE, Piece, Stored, ends_of, stored_of
 from gantrymq.spark.sink.processes import SinkProcess, sink_process, task_process
 from gantrymq.spark.sink.requests import TaskProducer, end_halves
-from gantrymq.spark.sink.rules import MOST_TOPICS, Abandoned, Decision, Ended, Pieces, Winner
+from gantrymq.spark.sink.rules import MOST_TOPICS, Abandoned, BatchDecision, Ended, Pieces, Winner
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -205,14 +205,14 @@ class Commit:
             self.note_end(of)
         self._roll_back_losers(sent, decision)
 
-    def decide(self, sent: Sequence[Sent]) -> Decision:
+    def decide(self, sent: Sequence[Sent]) -> BatchDecision:
         """Insert the decision; return the one that counts. Raises ConfigError when an attempt was abandoned."""
         of, winners = sent[0].of, tuple([task.winner for task in sent if task.winner is not None])
         if len(winners) < len(sent):
             raise ConfigError(
                 lost_decision(self._ledger.decisions_topic)
             )  # a task has seen a decision that is not there any more
-        state = self._ledger.insert(Decision(of.query, of.batch, winners, sent[0].query_id))
+        state = self._ledger.insert(BatchDecision(of.query, of.batch, winners, sent[0].query_id))
         decision = state.decision(of)
         if decision is None:
             raise ConfigError(
@@ -242,7 +242,7 @@ class Commit:
         except GantryError as error:
             log.info("a checker will end the half messages of batch %d once more: %s", of.batch, error)
 
-    def _roll_back_losers(self, sent: Sequence[Sent], decision: Decision | None) -> None:
+    def _roll_back_losers(self, sent: Sequence[Sent], decision: BatchDecision | None) -> None:
         kept = decision.tokens if decision is not None else frozenset()
         losers = [task.winner for task in sent if task.winner is not None and task.winner.token not in kept]
         try:

@@ -54,7 +54,7 @@ class Winner(msgspec.Struct, frozen=True):
     """Of its rows; none of them if they are not known, or more than ``MOST_TOPICS``."""
 
 
-class Decision(msgspec.Struct, frozen=True, tag="decision"):
+class BatchDecision(msgspec.Struct, frozen=True, tag="decision"):
     """A batch is decided: exactly these attempts are committed."""
 
     query: str
@@ -91,7 +91,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     batch: int
 
 
-ControlRecord: TypeAlias = Decision | Abandoned | Ended
+ControlRecord: TypeAlias = BatchDecision | Abandoned | Ended
 """A message of the control topic, as JSON."""
 
 
@@ -105,7 +105,7 @@ class Verdict(enum.Enum):
 
 @dataclass(slots=True)
 class _Query:
-    decided: Decision | None = None
+    decided: BatchDecision | None = None
     ended: bool = False
     """Of the decided batch."""
     topics: set[str] = field(default_factory=set)
@@ -115,7 +115,7 @@ class _Query:
     abandoned: dict[int, set[str]] = field(default_factory=dict)
     """Tokens by batch, for the batches after the decided one."""
 
-    def decide(self, decision: Decision) -> None:
+    def decide(self, decision: BatchDecision) -> None:
         self.decided, self.ended = decision, False
         self.abandoned = {batch: kept for batch, kept in self.abandoned.items() if batch > decision.batch}
         self.topics.update(*[winner.topics for winner in decision.winners])
@@ -150,7 +150,7 @@ class ControlState:
         """Whether there is any record of the query."""
         return query in self._queries
 
-    def decision(self, of: BatchId) -> Decision | None:
+    def decision(self, of: BatchId) -> BatchDecision | None:
         """The decision about a batch; None: undecided, or so old that a later batch is decided."""
         query = self._queries.get(of.query)
         found = None if query is None else query.decided
@@ -166,7 +166,7 @@ class ControlState:
         found = self._queries.get(query, _NOTHING)
         return frozenset(found.topics) if found.topics_known else None
 
-    def unfinished(self) -> list[Decision]:
+    def unfinished(self) -> list[BatchDecision]:
         """The decided batches of which some half messages may not be committed yet."""
         return [query.decided for query in self._queries.values() if query.decided is not None and not query.ended]
 

@@ -10,9 +10,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message.queues import MessageQueue
-from gantrymq.spark.error_reports import one_sentence
+from gantrymq.spark.error_reports import without_traceback
 from gantrymq.spark.offsets import Positions
-from gantrymq.spark.options.settings import Edge, Settings
+from gantrymq.spark.options.settings import Edge, SourceSettings
 from gantrymq.spark.source.partitions import QueueRange, ranges_of
 from gantrymq.spark.source.planning import Planner
 from gantrymq.spark.source.pushdown import Narrowing, narrowed
@@ -30,12 +30,12 @@ MOST_NAMED: Final = 5
 class BatchReader(DataSourceReader):
     """Reads all messages between two positions that are fixed when the query is planned."""
 
-    def __init__(self, settings: Settings, columns: tuple[str, ...]) -> None:
+    def __init__(self, settings: SourceSettings, columns: tuple[str, ...]) -> None:
         self._settings = settings
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
-        with one_sentence():
+        with without_traceback():
             planner = new_planner(self._settings)
             return as_partitions(self._settings, planner, self._ranges(planner))
 

@@ -12,7 +12,7 @@ from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.runtime.rng import Rng
 from gantrymq.spark.offsets import EARLIEST, LATEST, Positions, covers, describe
-from gantrymq.spark.options.settings import Bound, Edge, Instant, Instants, Settings
+from gantrymq.spark.options.settings import Bound, Edge, Instant, Instants, SourceSettings
 from gantrymq.spark.patience import WARN_EVERY_S, BlockingClock, Patience, may_pass
 from gantrymq.spark.source.byte_limit import Place
 from gantrymq.spark.source.connections import Connections
@@ -50,7 +50,7 @@ class NoSuchQueue(GantryError):
 class Planner:
     """Asks for the queues and offsets of one query, and tries again while brokers restart."""
 
-    def __init__(self, settings: Settings, connections: Connections, clock: BlockingClock, rng: Rng) -> None:
+    def __init__(self, settings: SourceSettings, connections: Connections, clock: BlockingClock, rng: Rng) -> None:
         self._settings = settings
         self._connections = connections
         self._clock = clock

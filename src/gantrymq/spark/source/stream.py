@@ -18,9 +18,9 @@ from pyspark.sql.streaming.datasource import (
 from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.spark.error_reports import one_sentence
+from gantrymq.spark.error_reports import without_traceback
 from gantrymq.spark.offsets import Positions, StreamOffset, limited
-from gantrymq.spark.options.settings import Edge, Settings
+from gantrymq.spark.options.settings import Edge, SourceSettings
 from gantrymq.spark.source.byte_limit import limited_bytes
 from gantrymq.spark.source.connections import OF_THIS_PROCESS
 from gantrymq.spark.source.group_progress import GroupProgress
@@ -48,7 +48,7 @@ class RefusedStream(DataSourceStreamReader):
         self._error = error
 
     def _refuse(self, *_: Any) -> NoReturn:
-        with one_sentence():
+        with without_traceback():
             raise self._error
 
     initialOffset = latestOffset = partitions = read = _refuse
@@ -57,7 +57,7 @@ class RefusedStream(DataSourceStreamReader):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads new messages of a topic. All state that must survive a restart is in the offsets that Spark stores."""
 
-    def __init__(self, settings: Settings, columns: tuple[str, ...]) -> None:
+    def __init__(self, settings: SourceSettings, columns: tuple[str, ...]) -> None:
         self._settings = settings
         self._columns = columns
         self._planner: Planner | None = None
@@ -88,13 +88,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMinRows(settings.min_offsets_per_trigger) if settings.min_offsets_per_trigger else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        with one_sentence():
+        with without_traceback():
             planner = self._planned()
             self._target = planner.edge(Edge.LATEST, planner.queues())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends. Equal to ``start`` when there is nothing new, or not enough."""
-        with one_sentence():
+        with without_traceback():
             self._pace()
             begin = StreamOffset.from_json(start)
             if begin.base:
@@ -186,7 +186,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self._latest.to_json(), "oldest_unread_ms": self._unread.stored_ms}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        with one_sentence():
+        with without_traceback():
             ranges = ranges_between(StreamOffset.from_json(start), StreamOffset.from_json(end))
             return as_partitions(self._settings, self._planned(), ranges)
 

@@ -10,8 +10,8 @@ from pyspark.sql.datasource import InputPartition
 from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.spark.error_reports import one_sentence
-from gantrymq.spark.options.settings import Settings
+from gantrymq.spark.error_reports import without_traceback
+from gantrymq.spark.options.settings import SourceSettings
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.source.connections import OF_THIS_PROCESS
 from gantrymq.spark.source.partitions import QueueRange, Task, plan_tasks
@@ -31,13 +31,15 @@ class TaskPartition(InputPartition):
         self.routes = {part.queue.topic: routes[part.queue.topic] for part in task if part.queue.topic in routes}
 
 
-def read_task(settings: Settings, columns: tuple[str, ...], partition: InputPartition) -> Iterator[pa.RecordBatch]:
+def read_task(
+    settings: SourceSettings, columns: tuple[str, ...], partition: InputPartition
+) -> Iterator[pa.RecordBatch]:
     """The rows of one task. This runs in a worker process, and uses the connections of that process."""
     # Imported here, because looking up the format and planning need neither Arrow nor numpy.
     from gantrymq.spark.source.reading import RangeReader
 
     in_worker()
-    with one_sentence():
+    with without_traceback():
         # When there is nothing to read, Spark makes one partition by itself, with the value None.
         if not isinstance(partition, TaskPartition):
             return
@@ -54,11 +56,11 @@ def read_task(settings: Settings, columns: tuple[str, ...], partition: InputPart
         yield from reader.all_batches(partition.value, columns)
 
 
-def new_planner(settings: Settings) -> Planner:
+def new_planner(settings: SourceSettings) -> Planner:
     return Planner(settings, OF_THIS_PROCESS, SystemClock(), SystemRng())
 
 
-def as_partitions(settings: Settings, planner: Planner, ranges: Sequence[QueueRange]) -> list[InputPartition]:
+def as_partitions(settings: SourceSettings, planner: Planner, ranges: Sequence[QueueRange]) -> list[InputPartition]:
     tasks = plan_tasks(ranges, settings.min_partitions, settings.max_rows_per_partition)
     routes = planner.routes({part.queue.topic for part in ranges})
     return [TaskPartition(task, routes) for task in tasks]

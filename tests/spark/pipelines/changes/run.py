@@ -31,9 +31,10 @@ from gantrymq.spark.pipelines.job import (
     PostgresqlTarget,
     Run,
 )
+from gantrymq.spark.pipelines.run.backfill import process_range
 from gantrymq.spark.pipelines.run.batches import Batches
-from gantrymq.spark.pipelines.run.progress_lines import Progress
-from gantrymq.spark.pipelines.run.running import Ending, process, process_range
+from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
+from gantrymq.spark.pipelines.run.running import Ending, process
 from tests.spark.fakes import START_MS, FakeBroker
 from tests.spark.log_server import LogServer
 from tests.spark.pipelines.changes.histories import Event, Row, differences, histories, rows_of
@@ -125,10 +126,10 @@ def play(
                 wrong.extend(_wrong(read, found_in(job, database)))
 
         def stream(job: Job) -> object:
-            return process(spark, job, Ending(until_end=True), Progress(None), OsDisk())
+            return process(spark, job, Ending(until_end=True), ProgressLines(None), OsDisk())
 
         def backfill(job: Job) -> object:
-            return process_range(spark, job, START_MS, START_MS + len(events), batch, Progress(None), OsDisk())
+            return process_range(spark, job, START_MS, START_MS + len(events), batch, ProgressLines(None), OsDisk())
 
         finish(events[:half], NARROW, stream, ())
         finish(events[half:], WIDE, stream, events)

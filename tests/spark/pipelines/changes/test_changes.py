@@ -41,11 +41,11 @@ def send(server: LogServer, *bodies: dict[str, Any]) -> None:
 
 
 def process(spark: Any, job: Job) -> dict[str, int]:
-    from gantrymq.spark.pipelines.run.progress_lines import Progress
+    from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
     from gantrymq.spark.pipelines.run.running import Ending
     from gantrymq.spark.pipelines.run.running import process as run_here
 
-    return run_here(spark, job, Ending(until_end=True), Progress(None), OsDisk())
+    return run_here(spark, job, Ending(until_end=True), ProgressLines(None), OsDisk())
 
 
 def in_delta(path: Path) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ def test_jobs_that_cannot_work_are_refused_before_they_run(spark: Any, server: L
 
     def checked(**changes: Any) -> None:
         job = debezium_job(tmp_path, server, **changes)
-        columns_of(spark, job, running._events_without_source(spark, job))
+        columns_of(spark, job, running.events_without_source(spark, job))
 
     def targets(sql: str) -> dict[str, Any]:
         return {"users": DeltaTarget(path=f"{tmp_path}/users", sql=sql)}

@@ -23,7 +23,7 @@ AVRO = {
         {"name": "cents", "type": "long"},
         {"name": "paid_at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
         {"name": "note", "type": ["null", "string"]},
-        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["CARD", "CASH"]}},
+        {"name": "kind", "type": {"type": "enum", "name": "ColumnType", "symbols": ["CARD", "CASH"]}},
         {"name": "items", "type": {"type": "array", "items": {"type": "record", "name": "Item", "fields": [
             {"name": "sku", "type": "string"}, {"name": "count", "type": "int"}]}}},
         {"name": "labels", "type": {"type": "map", "values": "string"}},

@@ -25,7 +25,7 @@ def descriptor_set() -> bytes:
     file = files.file.add(
         name="paid.proto", package="shop", syntax="proto3", dependency=[timestamp_pb2.DESCRIPTOR.name]
     )
-    kind = file.enum_type.add(name="Kind")
+    kind = file.enum_type.add(name="ColumnType")
     for number, name in enumerate(("CARD", "CASH")):
         kind.value.add(name=name, number=number)
     item = file.message_type.add(name="Item")
@@ -39,7 +39,7 @@ def descriptor_set() -> bytes:
         [
             ("id", "TYPE_STRING", "LABEL_OPTIONAL", None), ("cents", "TYPE_INT64", "LABEL_OPTIONAL", None),
             ("big", "TYPE_UINT64", "LABEL_OPTIONAL", None), ("raw", "TYPE_BYTES", "LABEL_OPTIONAL", None),
-            ("kind", "TYPE_ENUM", "LABEL_OPTIONAL", ".shop.Kind"),
+            ("kind", "TYPE_ENUM", "LABEL_OPTIONAL", ".shop.ColumnType"),
             ("paid_at", "TYPE_MESSAGE", "LABEL_OPTIONAL", ".google.protobuf.Timestamp"),
             ("items", "TYPE_MESSAGE", "LABEL_REPEATED", ".shop.Item"),
             ("labels", "TYPE_MESSAGE", "LABEL_REPEATED", ".shop.Paid.LabelsEntry"),

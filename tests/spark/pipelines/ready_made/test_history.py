@@ -90,16 +90,16 @@ def test_an_archive_and_its_replay(spark: Any, server: Server, tmp_path: Path) -
 
     from gantrymq.spark.pipelines.ready_made.archive import archive_job
     from gantrymq.spark.pipelines.ready_made.replay import ReplayJob, replay
-    from gantrymq.spark.pipelines.run.progress_lines import Progress
+    from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
     from gantrymq.spark.pipelines.run.running import Ending, process
     from gantrymq.spark.sink.options import Guarantee
 
     before = in_topic(spark, server, TOPIC)
     job = archive_job(server.name_servers, TOPIC, f"{tmp_path}/archive", f"{tmp_path}/checkpoint")
-    assert process(spark, job, Ending(until_end=True), Progress(None), OsDisk()) == {"messages": len(before)}
-    assert process(spark, job, Ending(until_end=True), Progress(None), OsDisk()) == {"messages": len(before)}
+    assert process(spark, job, Ending(until_end=True), ProgressLines(None), OsDisk()) == {"messages": len(before)}
+    assert process(spark, job, Ending(until_end=True), ProgressLines(None), OsDisk()) == {"messages": len(before)}
     lost = replace_job(job, checkpoint=f"{tmp_path}/checkpoint-2")
-    assert process(spark, lost, Ending(until_end=True), Progress(None), OsDisk()) == {"messages": len(before)}
+    assert process(spark, lost, Ending(until_end=True), ProgressLines(None), OsDisk()) == {"messages": len(before)}
     assert spark.read.parquet(f"{tmp_path}/archive").where(f"topic = '{TOPIC}'").count() == len(before)
     with Producer("other", name_servers=server.name_servers) as producer:
         producer.send(Message("Again", b"first", tags="other"))

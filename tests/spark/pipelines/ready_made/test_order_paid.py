@@ -52,12 +52,12 @@ def server() -> Iterator[LogServer]:
 def process(spark: Any, server: LogServer, where: Path, **changes: Any) -> tuple[dict[str, int], list[dict[str, Any]]]:
     """(rows per table, events) of a run that ends at the end of the topic."""
     from gantrymq.spark.pipelines.ready_made.order_paid import OrderPaidJob, process_topic
-    from gantrymq.spark.pipelines.run.progress_lines import Progress
+    from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
 
     settings = {"checkpoint": f"{where}/checkpoint", "until_end": True, **changes}
     job = OrderPaidJob(name_servers=server.address, topic=TOPIC, out=f"{where}/out", **settings)
     said: list[dict[str, Any]] = []
-    totals = process_topic(spark, job, Progress(None, lambda line: said.append(dict(line))), OsDisk())
+    totals = process_topic(spark, job, ProgressLines(None, lambda line: said.append(dict(line))), OsDisk())
     return totals, said
 
 

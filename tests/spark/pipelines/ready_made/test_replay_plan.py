@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from gantrymq.errors import ConfigError, StoreFormatUnknown
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.pipelines.ready_made.replay_plan import VERSION, Part, Plan, Progress, QueueRange, Wanted, parts_of
+from gantrymq.spark.pipelines.ready_made.replay_plan import (
+    VERSION,
+    Part,
+    Plan,
+    QueueRange,
+    ReplayFiles,
+    Wanted,
+    parts_of,
+)
 
 WANTED = Wanted(archive="archive", topic=None, from_ms=0, to_ms=None, to_topic="Again")
 QUEUES = st.lists(
@@ -40,20 +48,20 @@ def plan(count: int) -> Plan:
 
 
 def test_an_interrupted_replay_continues_with_the_part_in_which_it_was(tmp_path: Path) -> None:
-    progress = Progress(str(tmp_path), OsDisk())
+    progress = ReplayFiles(str(tmp_path), OsDisk())
     assert progress.plan(WANTED) is None
     progress.begin(plan(3))
-    for number, _ in progress.rest(plan(3)):
+    for number, _ in progress.unsent(plan(3)):
         if number == 1:
             break
-    again = Progress(str(tmp_path), OsDisk())
+    again = ReplayFiles(str(tmp_path), OsDisk())
     assert again.plan(WANTED) == plan(3)
-    assert [number for number, _ in again.rest(plan(3))] == [1, 2]
-    assert list(again.rest(plan(3))) == []
+    assert [number for number, _ in again.unsent(plan(3))] == [1, 2]
+    assert list(again.unsent(plan(3))) == []
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
-    progress = Progress(str(tmp_path), OsDisk())
+    progress = ReplayFiles(str(tmp_path), OsDisk())
     progress.begin(plan(1))
     other = Wanted(archive="archive", topic="T", from_ms=0, to_ms=None, to_topic="Elsewhere")
     with pytest.raises(ConfigError, match="another topic and another to_topic"):

@@ -26,7 +26,7 @@ def batches(spark: Any) -> Iterator[Any]:
     from gantrymq.spark.pipelines.run.batches import Batches
     from gantrymq.spark.pipelines.run.event_stream import events_of
     from gantrymq.spark.pipelines.run.job_session import configure
-    from gantrymq.spark.pipelines.run.progress_lines import Progress
+    from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
     from gantrymq.spark.pipelines.run.projections import columns_of
     from gantrymq.spark.pipelines.run.rows_of_others import Always
 
@@ -44,7 +44,7 @@ def batches(spark: Any) -> Iterator[Any]:
         events = events_of(messages.repartition(2), job, None)
         while opened:
             opened.pop().close()
-        opened.append(Batches(job, columns_of(spark, job, events), Progress(None), OsDisk(), Always()))
+        opened.append(Batches(job, columns_of(spark, job, events), ProgressLines(None), OsDisk(), Always()))
         return opened[0].write(events, batch, "q")
 
     yield write

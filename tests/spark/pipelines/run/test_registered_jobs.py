@@ -16,7 +16,7 @@ from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import Body, Events, Job, ParquetTarget, Run
 from gantrymq.spark.pipelines.run.batches import Batches
-from gantrymq.spark.pipelines.run.progress_lines import Progress
+from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
 from gantrymq.spark.pipelines.run.registry_check import SchemasUnreadable
 from gantrymq.spark.pipelines.run.running import Ending, process
 from gantrymq.spark.registry.place import PASSWORD, USER
@@ -59,7 +59,7 @@ def ids_in(where: Path, name: str) -> list[Any]:
 
 
 def run(spark: Any, job: Job) -> None:
-    process(spark, job, Ending(until_end=True), Progress(None), OsDisk())
+    process(spark, job, Ending(until_end=True), ProgressLines(None), OsDisk())
 
 
 def test_a_schema_that_is_registered_between_two_attempts_of_a_batch(

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("fastavro")
 pytest.importorskip("confluent_kafka.schema_registry")
 
-from gantrymq.spark.pipelines.formats.column_types import Field, Kind, Scalar
+from gantrymq.spark.pipelines.formats.column_types import ColumnType, Field, Scalar
 from gantrymq.spark.pipelines.formats.json_schema import unreadable
 from gantrymq.spark.pipelines.job import Body, Job
 from gantrymq.spark.pipelines.run.registry_check import SchemasUnreadable, problems_of, refuse_unreadable
@@ -112,10 +112,10 @@ def test_protobuf(fields: str, problem: str | None, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_json_schemas(schema: Any, problems: list[str]) -> None:
-    numbers = Kind(Scalar.ARRAY, of=Kind(Scalar.DOUBLE))
-    kind = Kind(Scalar.STRUCT, fields=(
-        Field("id", Kind(Scalar.STRING), required=True), Field("n", Kind(Scalar.LONG)),
-        Field("in", Kind(Scalar.STRUCT, fields=(Field("x", numbers),))),
+    numbers = ColumnType(Scalar.ARRAY, of=ColumnType(Scalar.DOUBLE))
+    kind = ColumnType(Scalar.STRUCT, fields=(
+        Field("id", ColumnType(Scalar.STRING), required=True), Field("n", ColumnType(Scalar.LONG)),
+        Field("in", ColumnType(Scalar.STRUCT, fields=(Field("x", numbers),))),
     ))  # fmt: skip
     assert unreadable(json.dumps(schema), kind, any_as_text=False) == problems
     loose = [one for one in problems if "integer cannot be read as string" not in one]

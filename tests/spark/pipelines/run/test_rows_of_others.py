@@ -14,10 +14,11 @@ from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.offsets import StreamOffset
 from gantrymq.spark.pipelines.job import Events, Job, PostgresqlTarget
+from gantrymq.spark.pipelines.run.backfill import backfill_name
 from gantrymq.spark.pipelines.run.batches import Batches
-from gantrymq.spark.pipelines.run.progress_lines import Progress
+from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
 from gantrymq.spark.pipelines.run.rows_of_others import Always, Look, UntilPassed
-from gantrymq.spark.pipelines.run.running import TableLost, _refuse_lost_tables, backfill_name
+from gantrymq.spark.pipelines.run.running import TableLost, _refuse_lost_tables
 from gantrymq.spark.pipelines.targets.columns import Columns
 from gantrymq.spark.source.connections import OF_THIS_PROCESS
 from tests.spark.fakes import FakeBroker
@@ -58,7 +59,7 @@ class Runs:
         searched as ``?``."""
         columns = {"t": Columns(("id", "amount"), SCHEMA, rows().schema)}
         look = look or UntilPassed(self.job, OsDisk(), lambda: self.now_ms)
-        running = Batches(self.job, columns, Progress(None), OsDisk(), look)
+        running = Batches(self.job, columns, ProgressLines(None), OsDisk(), look)
         target, found = running.targets["t"], []
         search = target.known
         target.known = lambda *given: [found.append("?"), search(*given)][1]  # type: ignore[method-assign, func-returns-value]

@@ -65,11 +65,11 @@ def send(server: LogServer, *numbers: int | bytes) -> None:
 
 
 def process(spark: Any, job: Job, **ending: Any) -> dict[str, int]:
-    from gantrymq.spark.pipelines.run.progress_lines import Progress
+    from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
     from gantrymq.spark.pipelines.run.running import Ending
     from gantrymq.spark.pipelines.run.running import process as run_here
 
-    return run_here(spark, job, Ending(**ending or {"until_end": True}), Progress(None), OsDisk())
+    return run_here(spark, job, Ending(**ending or {"until_end": True}), ProgressLines(None), OsDisk())
 
 
 def rows(spark: Any, where: Path, name: str) -> list[Any]:
@@ -114,8 +114,9 @@ def test_messages_become_rows_of_each_projection(spark: Any, server: LogServer, 
 
 
 def test_a_checkpoint_does_not_go_on_without_its_tables(spark: Any, server: LogServer, tmp_path: Path) -> None:
-    from gantrymq.spark.pipelines.run.progress_lines import Progress
-    from gantrymq.spark.pipelines.run.running import TableLost, process_range
+    from gantrymq.spark.pipelines.run.backfill import process_range
+    from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
+    from gantrymq.spark.pipelines.run.running import TableLost
 
     send(server, 0, 1)
     job = job_at(tmp_path, server)
@@ -128,7 +129,7 @@ def test_a_checkpoint_does_not_go_on_without_its_tables(spark: Any, server: LogS
     (tmp_path / "moved").rename(tmp_path / "pages")
     assert process(spark, job)["pages"] == 3
     shutil.rmtree(tmp_path / "pages")
-    process_range(spark, job, START_MS, START_MS + 60_000, 60_000, Progress(None))
+    process_range(spark, job, START_MS, START_MS + 60_000, 60_000, ProgressLines(None))
     assert process(spark, job) == {"pages": 3, "tags": 6, "dead_letters": 0}, "a backfill fills a lost table"
 
 
@@ -176,14 +177,14 @@ def test_keys_are_on_the_disk_and_forgotten_after_the_horizon(
 
 def test_a_time_range_is_added_once(spark: Any, server: LogServer, tmp_path: Path) -> None:
     """The fake broker stores a message each millisecond. A range that is run again, or that overlaps, adds nothing."""
-    from gantrymq.spark.pipelines.run.progress_lines import Progress
-    from gantrymq.spark.pipelines.run.running import process_range
+    from gantrymq.spark.pipelines.run.backfill import process_range
+    from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
 
     send(server, *range(10), 2, 3)
     job = job_at(tmp_path, server)
 
     def backfill(begin: int, end: int) -> int:
-        return process_range(spark, job, START_MS + begin, START_MS + end, 4, Progress(None), OsDisk())["pages"]
+        return process_range(spark, job, START_MS + begin, START_MS + end, 4, ProgressLines(None), OsDisk())["pages"]
 
     assert backfill(2, 8) == 6
     assert backfill(2, 8) == 6
@@ -196,9 +197,10 @@ def test_a_slice_with_more_messages_than_a_batch_is_processed_in_parts(
     spark: Any, server: LogServer, tmp_path: Path
 ) -> None:
     """Also when it is interrupted between two of them. All repeats of a key are in one part."""
-    from gantrymq.spark.pipelines.run import running
+    from gantrymq.spark.pipelines.run import backfill as time_range
+    from gantrymq.spark.pipelines.run.backfill import process_range
     from gantrymq.spark.pipelines.run.batches import Batches
-    from gantrymq.spark.pipelines.run.progress_lines import Progress
+    from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
 
     send(server, *range(10), *range(10))
     job = job_at(tmp_path, server)
@@ -213,10 +215,10 @@ def test_a_slice_with_more_messages_than_a_batch_is_processed_in_parts(
             return super().write(batch, number, query)
 
     def backfill() -> dict[str, int]:
-        return running.process_range(spark, job, START_MS, START_MS + 60_000, 60_000, Progress(None), OsDisk())
+        return process_range(spark, job, START_MS, START_MS + 60_000, 60_000, ProgressLines(None), OsDisk())
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(running, "Batches", Ends)
+        patch.setattr(time_range, "Batches", Ends)
         backfill()
     assert [number for number, _ in written] == [0, 1] and written[0][1].endswith("-4")
     for _ in range(2):
@@ -252,22 +254,23 @@ def test_a_batch_is_written_again_when_its_database_has_ended_the_connection(
 def test_batches_in_a_process_of_a_server(spark: Any, server: LogServer, tmp_path: Path) -> None:
     """What a client of Spark Connect sends is pickled; it counts the rows when the server has let go of the targets."""
     from gantrymq.spark.pipelines.run import event_stream, running
-    from gantrymq.spark.pipelines.run.progress_lines import Progress
+    from gantrymq.spark.pipelines.run.messages import messages_between
+    from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
     from gantrymq.spark.pipelines.run.projections import columns_of
     from gantrymq.spark.pipelines.run.remote_batches import RemoteBatches, reopened
 
     send(server, *range(5), 2)
     job = job_at(tmp_path, server, run=Run(master="sc://127.0.0.1:15002"))
-    columns = columns_of(spark, job, running._events_without_source(spark, job))
+    columns = columns_of(spark, job, running.events_without_source(spark, job))
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "metadata").write_text('{"id": "the-query"}')
-    events = event_stream.events_of(event_stream.messages_between(spark, job, START_MS, START_MS + 6), job, None)
+    events = event_stream.events_of(messages_between(spark, job, START_MS, START_MS + 6), job, None)
     in_server = pickle.loads(pickle.dumps(RemoteBatches(job, columns)))
     for _ in range(2):  # Spark repeats a batch
         in_server(events, 0)
     ending = threading.Timer(0.5, in_server.close)
     ending.start()
-    in_client = reopened(job, columns, Progress(None), OsDisk())
+    in_client = reopened(job, columns, ProgressLines(None), OsDisk())
     try:
         assert in_client.rows() == {"pages": 5, "tags": 10, "dead_letters": 0}
     finally:
@@ -300,7 +303,7 @@ def test_queries_are_checked_before_anything_runs(spark: Any, server: LogServer,
 
     def checked(**changes: Any) -> Any:
         job = job_at(tmp_path, server, **changes)
-        return columns_of(spark, job, running._events_without_source(spark, job))
+        return columns_of(spark, job, running.events_without_source(spark, job))
 
     assert checked()["tags"].ddl == "id string, tag string"
     for sql, message in (

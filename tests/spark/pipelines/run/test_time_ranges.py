@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 from gantrymq.errors import ConfigError
-from gantrymq.spark.pipelines.run.running import SETTLED_MS, check_over
+from gantrymq.spark.pipelines.run.backfill import SETTLED_MS, check_over
 
 NOW_MS = 1_767_225_600_000
 

@@ -77,7 +77,7 @@ def test_an_archive_in_an_object_store(spark: Any, tmp_path: Path, store: str, m
         monkeypatch.setitem(spark.sparkContext.environment, name, os.environ[name])  # it began before the store did
     from gantrymq.message.queues import MessageQueue
     from gantrymq.spark.pipelines.ready_made.archive import archive_job, days_of
-    from gantrymq.spark.pipelines.run.progress_lines import Progress
+    from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
     from gantrymq.spark.pipelines.run.running import Ending, process
     from tests.spark.fakes import FakeBroker
     from tests.spark.log_server import LogServer
@@ -87,11 +87,11 @@ def test_an_archive_in_an_object_store(spark: Any, tmp_path: Path, store: str, m
         server.broker.fill(MessageQueue("orders", "broker-a", 0), 10)
         for checkpoint in ("1", "2"):
             job = archive_job(server.address, "orders", archive, f"{tmp_path}/{checkpoint}")
-            assert process(spark, job, Ending(until_end=True), Progress(None), OsDisk()) == {"messages": 10}
+            assert process(spark, job, Ending(until_end=True), ProgressLines(None), OsDisk()) == {"messages": 10}
     (day,) = days_of(archive, OsDisk())
     rows = day.read(spark).collect()
     assert sorted(row.queue_offset for row in rows) == list(range(10))
     assert {row.topic for row in rows} == {"orders"} and {row.day for row in rows} == {day.day}
     job = archive_job("127.0.0.1:1", "orders", archive, f"s3a:///{BUCKET}/checkpoint")
     with pytest.raises(ConfigError, match=r"the package org\.apache\.hadoop:hadoop-aws:3[0-9.]+ is missing"):
-        process(spark, job, Ending(until_end=True), Progress(None), OsDisk())
+        process(spark, job, Ending(until_end=True), ProgressLines(None), OsDisk())

@@ -20,7 +20,7 @@ from gantrymq.spark.pipelines.formats.avro_columns import Columns, columns_of
 from gantrymq.spark.pipelines.formats.avro_resolution import resolve
 from gantrymq.spark.pipelines.formats.avro_types import Unfit, has_endless_lists, is_recursive, kind_of, tree_of
 from gantrymq.spark.pipelines.formats.avro_values import convert_of
-from gantrymq.spark.pipelines.formats.column_types import Kind
+from gantrymq.spark.pipelines.formats.column_types import ColumnType
 from gantrymq.spark.pipelines.formats.converting import Convert
 from gantrymq.spark.pipelines.formats.port import BodyRefused, Decoded, decode_each, fitted
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class AvroFormat:
     """Decodes bodies of one schema to events of the job's own."""
 
-    kind: Kind
+    kind: ColumnType
     _schema: Any
     """The writer's, without logical types."""
     _convert: Convert | None

@@ -25,7 +25,7 @@ from gantrymq.spark.pipelines.formats.avro_resolution import (
     resolve,
 )
 from gantrymq.spark.pipelines.formats.avro_types import TIMES, Type, Unfit
-from gantrymq.spark.pipelines.formats.column_types import FIRST_MICROS, LAST_MICROS, Kind, Scalar, arrow_type
+from gantrymq.spark.pipelines.formats.column_types import FIRST_MICROS, LAST_MICROS, ColumnType, Scalar, arrow_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -254,7 +254,7 @@ def _symbols(writer: Type) -> Read:
     return symbol
 
 
-def _whole(writer: Type, reader: Type, kind: Kind) -> Read | None:
+def _whole(writer: Type, reader: Type, kind: ColumnType) -> Read | None:
     """Whole numbers, and times."""
     import numpy as np
     import pyarrow as pa
@@ -283,7 +283,7 @@ def _whole(writer: Type, reader: Type, kind: Kind) -> Read | None:
     return whole
 
 
-def _decimal(writer: Type, kind: Kind) -> Read:
+def _decimal(writer: Type, kind: ColumnType) -> Read:
     """Decimals of at most 64 bits, in any number of bytes."""
     import numpy as np
     import pyarrow as pa

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from gantrymq.spark.pipelines.formats.avro_types import Member, Type, Unfit, kind_of, not_null, single_of
-from gantrymq.spark.pipelines.formats.column_types import Kind
+from gantrymq.spark.pipelines.formats.column_types import ColumnType
 from gantrymq.spark.pipelines.formats.port import BodyRefused
 
 PROMOTIONS: Final = {
@@ -30,7 +30,7 @@ class Leaf:
 
     writer: Type
     reader: Type
-    kind: Kind
+    kind: ColumnType
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Skip:
 class Fields:
     """A record."""
 
-    kind: Kind
+    kind: ColumnType
     fields: tuple[tuple[str, str, Plan], ...]
     """In the order of the body: the writer's name, the column (empty for Skip), and what to do."""
     defaults: Mapping[str, Any]
@@ -55,7 +55,7 @@ class Fields:
 class Many:
     """An array, or a map from strings."""
 
-    kind: Kind
+    kind: ColumnType
     of: Plan
 
 
@@ -63,7 +63,7 @@ class Many:
 class Choice:
     """A union of the writer: what to do for each of its types."""
 
-    kind: Kind
+    kind: ColumnType
     writers: tuple[Type, ...]
     branches: tuple[Plan, ...]
 
@@ -77,7 +77,7 @@ class Null:
 class InMember:
     """A field of the struct that a union of several types is in a column."""
 
-    kind: Kind
+    kind: ColumnType
     at: int
     of: Plan
 

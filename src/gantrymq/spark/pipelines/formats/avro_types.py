@@ -12,7 +12,14 @@ from typing import Any, Final
 import msgspec
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark.pipelines.formats.column_types import DECIMAL_DIGITS, FIRST_MICROS, LAST_MICROS, Field, Kind, Scalar
+from gantrymq.spark.pipelines.formats.column_types import (
+    DECIMAL_DIGITS,
+    FIRST_MICROS,
+    LAST_MICROS,
+    ColumnType,
+    Field,
+    Scalar,
+)
 from gantrymq.spark.pipelines.formats.port import BodyRefused
 
 PRIMITIVES: Final = {
@@ -37,7 +44,7 @@ class Logical:
     """What the raw value of a type means. Those that Spark's own reader leaves as they are have none of these."""
 
     name: str
-    kind: Kind
+    kind: ColumnType
     convert: Callable[[Any], Any]
     """From the raw value. Raises BodyRefused for one that has no meaning."""
 
@@ -166,7 +173,7 @@ def has_endless_lists(one: Type, outer: tuple[Type, ...] = ()) -> bool:
     return any(has_endless_lists(member, outer) for member in one.members)
 
 
-def kind_of(one: Type, outer: tuple[Type, ...] = ()) -> Kind:
+def kind_of(one: Type, outer: tuple[Type, ...] = ()) -> ColumnType:
     """The column for a type of the job's own schema. Raises Unfit where there is none. ``outer``: the records around
     it."""
     if one.logical is not None:
@@ -175,13 +182,13 @@ def kind_of(one: Type, outer: tuple[Type, ...] = ()) -> Kind:
         case "union":
             return _union_kind(one, outer)
         case "array":
-            return Kind(Scalar.ARRAY, of=kind_of(one.members[0], outer))
+            return ColumnType(Scalar.ARRAY, of=kind_of(one.members[0], outer))
         case "map":
-            return Kind(Scalar.MAP, of=kind_of(one.members[0], outer))
+            return ColumnType(Scalar.MAP, of=kind_of(one.members[0], outer))
         case "enum":
-            return Kind(Scalar.STRING)
+            return ColumnType(Scalar.STRING)
         case "fixed":
-            return Kind(Scalar.BINARY)
+            return ColumnType(Scalar.BINARY)
         case "null":
             raise Unfit("a column cannot have the type null")
         case "record":
@@ -190,11 +197,11 @@ def kind_of(one: Type, outer: tuple[Type, ...] = ()) -> Kind:
             if not one.fields:
                 raise Unfit(f"the record {one.full} has no fields, and so no columns")
             fields = (Field(field.name, kind_of(field.type, (*outer, one))) for field in one.fields)
-            return Kind(Scalar.STRUCT, fields=tuple(fields))
-    return Kind(PRIMITIVES[one.name])
+            return ColumnType(Scalar.STRUCT, fields=tuple(fields))
+    return ColumnType(PRIMITIVES[one.name])
 
 
-def _union_kind(one: Type, outer: tuple[Type, ...]) -> Kind:
+def _union_kind(one: Type, outer: tuple[Type, ...]) -> ColumnType:
     """One type and null is that type. Others are a struct of ``member0``, ``member1`` and so on, as in Spark."""
     members = not_null(one)
     if not members:
@@ -204,7 +211,9 @@ def _union_kind(one: Type, outer: tuple[Type, ...]) -> Kind:
     names = {member.name for member in members if member.logical is None}
     if {"int", "long"} <= names or {"float", "double"} <= names:
         raise Unfit("a union cannot have int and long, or float and double, and others")
-    return Kind(Scalar.STRUCT, fields=tuple(Field(f"member{at}", kind_of(m, outer)) for at, m in enumerate(members)))
+    return ColumnType(
+        Scalar.STRUCT, fields=tuple(Field(f"member{at}", kind_of(m, outer)) for at, m in enumerate(members))
+    )
 
 
 def not_null(union: Type) -> list[Type]:
@@ -230,15 +239,15 @@ def _logical(schema: Mapping[str, Any]) -> Logical | None:
             raise Unfit(f"a decimal has {precision} digits, and a column {DECIMAL_DIGITS} at most")
         if not 0 <= scale <= precision or precision < 1:
             raise Unfit(f"a decimal cannot have the precision {precision} and the scale {scale}")
-        kind = Kind(Scalar.DECIMAL, precision=precision, scale=scale)
+        kind = ColumnType(Scalar.DECIMAL, precision=precision, scale=scale)
         return Logical(f"decimal({precision},{scale})", kind, partial(_decimal, precision, scale))
     if name in TIMES and base == "long":
         scalar, factor = TIMES[name]
-        return Logical(name, Kind(scalar), partial(_micros, factor))
+        return Logical(name, ColumnType(scalar), partial(_micros, factor))
     if name == "date" and base == "int":
-        return Logical(name, Kind(Scalar.DATE), _date)
+        return Logical(name, ColumnType(Scalar.DATE), _date)
     if name == "uuid" and base == "fixed":
-        return Logical(name, Kind(Scalar.STRING), _uuid)
+        return Logical(name, ColumnType(Scalar.STRING), _uuid)
     return None
 
 

@@ -44,12 +44,12 @@ BITS: Final = {Scalar.BYTE: 8, Scalar.SHORT: 16, Scalar.INT: 32, Scalar.LONG: 64
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ColumnType:
     """A type: a scalar, or a struct with fields, or an array or map of another type."""
 
     scalar: Scalar
     fields: tuple[Field, ...] = ()
-    of: Kind | None = None
+    of: ColumnType | None = None
     precision: int = 0
     """decimal: how many digits there are,"""
     scale: int = 0
@@ -59,12 +59,12 @@ class Kind:
 @dataclass(frozen=True, slots=True)
 class Field:
     name: str
-    kind: Kind
+    kind: ColumnType
     required: bool = False
     """Whether an event without it is none."""
 
 
-def ddl_type(kind: Kind) -> str:
+def ddl_type(kind: ColumnType) -> str:
     """The type as Spark writes it."""
     if kind.scalar is Scalar.STRUCT:
         return "struct<" + ",".join(f"{quoted(field.name)}:{ddl_type(field.kind)}" for field in kind.fields) + ">"
@@ -75,7 +75,7 @@ def ddl_type(kind: Kind) -> str:
     return f"map<string,{ddl_type(kind.of)}>" if kind.scalar is Scalar.MAP else f"array<{ddl_type(kind.of)}>"
 
 
-def arrow_type(kind: Kind) -> pa.DataType:
+def arrow_type(kind: ColumnType) -> pa.DataType:
     """The type that Spark expects in Arrow."""
     import pyarrow as pa
 

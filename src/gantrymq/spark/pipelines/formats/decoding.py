@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk, read_whole
-from gantrymq.spark.error_reports import one_sentence
-from gantrymq.spark.pipelines.formats.column_types import Kind, ddl_type
+from gantrymq.spark.error_reports import without_traceback
+from gantrymq.spark.pipelines.formats.column_types import ColumnType, ddl_type
 from gantrymq.spark.pipelines.formats.port import Format
 from gantrymq.spark.pipelines.formats.reasons import plain
 from gantrymq.spark.pipelines.formats.registered import KINDS, IndexedProtobuf, RegisteredFormat
@@ -37,7 +37,7 @@ class Decoder:
     """json: the columns in Spark's JSON. avro, protobuf: the content of the schema file."""
     message: str
     allow: frozenset[Allowed]
-    kind: Kind
+    kind: ColumnType
     registry: Registry | None = None
     """Where the schemas of the bodies are; None: each body has the job's own schema, and no header."""
     subject: str | None = None
@@ -59,7 +59,7 @@ class Decoder:
 
         form = self.format
         for batch in batches:
-            with one_sentence():
+            with without_traceback():
                 event, reason = event_columns(form, batch.column("body"))
             names = [*batch.schema.names, EVENT, REASON]
             yield pa.RecordBatch.from_arrays([*batch.columns, event, reason], names=names)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, Required, 
 import msgspec
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark.pipelines.formats.column_types import BITS, FIRST_MICROS, LAST_MICROS, Field, Kind, Scalar
+from gantrymq.spark.pipelines.formats.column_types import BITS, FIRST_MICROS, LAST_MICROS, ColumnType, Field, Scalar
 from gantrymq.spark.pipelines.formats.converting import Convert, in_list, in_map, in_struct
 from gantrymq.spark.pipelines.formats.json_words import of_text, of_value
 from gantrymq.spark.pipelines.formats.port import BodyRefused, Decoded, decode_each, fitted
@@ -55,7 +55,7 @@ def schema_of(ddl: str) -> bytes:
 class JsonFormat:
     """Decodes bodies by msgspec, which checks types while it reads."""
 
-    kind: Kind
+    kind: ColumnType
     _decoder: msgspec.json.Decoder[Any]
     _convert: Convert | None
     """What is left to do with a decoded value."""
@@ -123,20 +123,20 @@ class JsonFormat:
         return self._read(body)
 
 
-def _kind(spark: Any, place: str) -> Kind:
+def _kind(spark: Any, place: str) -> ColumnType:
     """The type that Spark's JSON describes. ``place``: the column, for errors."""
     if isinstance(spark, dict):
         match spark["type"]:
             case "struct" if spark["fields"]:
-                return Kind(Scalar.STRUCT, fields=tuple(_fields(spark["fields"], place)))
+                return ColumnType(Scalar.STRUCT, fields=tuple(_fields(spark["fields"], place)))
             case "array":
-                return Kind(Scalar.ARRAY, of=_kind(spark["elementType"], place))
+                return ColumnType(Scalar.ARRAY, of=_kind(spark["elementType"], place))
             case "map" if spark["keyType"] == "string":
-                return Kind(Scalar.MAP, of=_kind(spark["valueType"], place))
+                return ColumnType(Scalar.MAP, of=_kind(spark["valueType"], place))
     elif spark in _SPARK:
-        return Kind(_SPARK[spark])
+        return ColumnType(_SPARK[spark])
     elif decimal := _DECIMAL.fullmatch(spark):
-        return Kind(Scalar.DECIMAL, precision=int(decimal.group(1)), scale=int(decimal.group(2)))
+        return ColumnType(Scalar.DECIMAL, precision=int(decimal.group(1)), scale=int(decimal.group(2)))
     has = f"the column {place} has the type {spark['type'] if isinstance(spark, dict) else spark}"
     raise ConfigError(
         f"body.schema: {has if place else 'it has no column'}; a body in JSON can have string, bigint, int, smallint, "
@@ -166,7 +166,7 @@ class _Exact(Decimal):
     unit: Decimal
 
 
-def _annotation(kind: Kind, allow: frozenset[Allowed]) -> Any:
+def _annotation(kind: ColumnType, allow: frozenset[Allowed]) -> Any:
     """The type that msgspec reads for this kind."""
     match kind.scalar:
         case Scalar.STRUCT:
@@ -176,7 +176,7 @@ def _annotation(kind: Kind, allow: frozenset[Allowed]) -> Any:
                 fields[one.name] = Required[value] if one.required else NotRequired[value]
             return cast("Any", TypedDict)("Event", fields, total=False)
         case Scalar.ARRAY | Scalar.MAP:
-            inner: Any = _or_null(_annotation(cast("Kind", kind.of), allow), required=False)
+            inner: Any = _or_null(_annotation(cast("ColumnType", kind.of), allow), required=False)
             return list[inner] if kind.scalar is Scalar.ARRAY else dict[str, inner]
         case Scalar.STRING:
             return msgspec.Raw if "any_as_text" in allow else str
@@ -241,7 +241,7 @@ def _micros(value: Any, rounds: bool, *, local: bool) -> int:
     return micros
 
 
-def _as_written(kind: Kind) -> Convert | None:
+def _as_written(kind: ColumnType) -> Convert | None:
     """Texts instead of ``msgspec.Raw``."""
     if kind.scalar is Scalar.STRUCT:
         return in_struct({one.name: _as_written(one.kind) for one in kind.fields})

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gantrymq.spark.pipelines.formats.column_types import Kind, Scalar, ddl_type
+from gantrymq.spark.pipelines.formats.column_types import ColumnType, Scalar, ddl_type
 from gantrymq.spark.registry.client import SchemaUnreadable
 
 _TEXTS: Final = {
@@ -26,7 +26,7 @@ _MAY_BE: Final[Mapping[str, set[Scalar]]] = {
 """The columns that a value of this type may have."""
 
 
-def unreadable(text: str, kind: Kind, *, any_as_text: bool) -> list[str]:
+def unreadable(text: str, kind: ColumnType, *, any_as_text: bool) -> list[str]:
     """What the schema allows and the columns do not. Raises SchemaUnreadable for a text that is not JSON."""
     try:
         schema = msgspec.json.decode(text)
@@ -35,7 +35,7 @@ def unreadable(text: str, kind: Kind, *, any_as_text: bool) -> list[str]:
     return list(_of(schema, schema, kind, "", any_as_text))
 
 
-def _of(schema: Any, root: Any, kind: Kind, path: str, any_as_text: bool) -> Iterator[str]:
+def _of(schema: Any, root: Any, kind: ColumnType, path: str, any_as_text: bool) -> Iterator[str]:
     schema = _followed(schema, root)
     if not isinstance(schema, dict):
         return

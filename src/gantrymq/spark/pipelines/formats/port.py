@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from gantrymq.spark.pipelines.formats.column_types import Kind, Scalar, arrow_type, ddl_type
+from gantrymq.spark.pipelines.formats.column_types import ColumnType, Scalar, arrow_type, ddl_type
 from gantrymq.spark.pipelines.formats.reasons import shown
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Format(Protocol):
     """What decodes the bodies of one job."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ColumnType:
         """The columns: a struct."""
 
     def decode(self, bodies: pa.Array) -> Decoded:
@@ -69,7 +69,7 @@ def decode_each(bodies: Iterable[bytes], read: Reader) -> Values:
     return Values(values, reasons)
 
 
-def fitted(found: Values, kind: Kind) -> Decoded:
+def fitted(found: Values, kind: ColumnType) -> Decoded:
     """The values in Arrow. Those that do not fit become null, and get a reason."""
     import pyarrow as pa
 
@@ -85,7 +85,7 @@ def fitted(found: Values, kind: Kind) -> Decoded:
         return Decoded(pa.array(values, arrow_type(kind)), reasons)
 
 
-def _unfit(value: Mapping[str, Any], kind: Kind) -> str | None:
+def _unfit(value: Mapping[str, Any], kind: ColumnType) -> str | None:
     """Why Arrow refuses this event; None if it does not."""
     import pyarrow as pa
 

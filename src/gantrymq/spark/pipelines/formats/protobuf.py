@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark.pipelines.formats.column_types import FIRST_MICROS, LAST_MICROS, Field, Kind, Scalar
+from gantrymq.spark.pipelines.formats.column_types import FIRST_MICROS, LAST_MICROS, ColumnType, Field, Scalar
 from gantrymq.spark.pipelines.formats.port import BodyRefused, Decoded, decode_each, fitted
 from gantrymq.spark.pipelines.formats.protobuf_resolution import unreadable
 from gantrymq.spark.pipelines.job import Allowed
@@ -26,7 +26,7 @@ _UNSIGNED_DIGITS: Final = 20
 class ProtobufFormat:
     """Decodes bodies by the library protobuf."""
 
-    kind: Kind
+    kind: ColumnType
     message: Callable[[], Any]
     """The class of the message type."""
     _rounds: bool
@@ -132,23 +132,23 @@ def message_type(descriptors: bytes, message: str) -> Any:
         raise ConfigError(f"body.message: there is no message {message}; the file has {', '.join(names)}") from error
 
 
-def _kind(descriptor: Any, outer: tuple[str, ...]) -> Kind:
+def _kind(descriptor: Any, outer: tuple[str, ...]) -> ColumnType:
     if descriptor.full_name in outer:
         raise ConfigError(f"body.message: {descriptor.full_name} contains itself, which a column cannot")
     if not descriptor.fields:
         raise ConfigError(f"body.message: {descriptor.full_name} has no fields, and so no columns")
     outer = (*outer, descriptor.full_name)
-    return Kind(Scalar.STRUCT, fields=tuple(Field(one.name, _field(one, outer)) for one in descriptor.fields))
+    return ColumnType(Scalar.STRUCT, fields=tuple(Field(one.name, _field(one, outer)) for one in descriptor.fields))
 
 
-def _field(field: Any, outer: tuple[str, ...]) -> Kind:
+def _field(field: Any, outer: tuple[str, ...]) -> ColumnType:
     if _is_map(field):
-        return Kind(Scalar.MAP, of=_single(field.message_type.fields_by_name["value"], outer))
+        return ColumnType(Scalar.MAP, of=_single(field.message_type.fields_by_name["value"], outer))
     single = _single(field, outer)
-    return Kind(Scalar.ARRAY, of=single) if field.is_repeated else single
+    return ColumnType(Scalar.ARRAY, of=single) if field.is_repeated else single
 
 
-def _single(field: Any, outer: tuple[str, ...]) -> Kind:
+def _single(field: Any, outer: tuple[str, ...]) -> ColumnType:
     scalars = {
         field.CPPTYPE_INT32: Scalar.INT, field.CPPTYPE_INT64: Scalar.LONG, field.CPPTYPE_UINT32: Scalar.LONG,
         field.CPPTYPE_DOUBLE: Scalar.DOUBLE, field.CPPTYPE_FLOAT: Scalar.FLOAT, field.CPPTYPE_BOOL: Scalar.BOOLEAN,
@@ -156,13 +156,13 @@ def _single(field: Any, outer: tuple[str, ...]) -> Kind:
     }  # fmt: skip
     if field.cpp_type == field.CPPTYPE_MESSAGE:
         if field.message_type.full_name == _TIMESTAMP:
-            return Kind(Scalar.TIMESTAMP)
+            return ColumnType(Scalar.TIMESTAMP)
         return _kind(field.message_type, outer)
     if field.cpp_type == field.CPPTYPE_STRING:
-        return Kind(Scalar.BINARY if field.type == field.TYPE_BYTES else Scalar.STRING)
+        return ColumnType(Scalar.BINARY if field.type == field.TYPE_BYTES else Scalar.STRING)
     if field.cpp_type == field.CPPTYPE_UINT64:
-        return Kind(Scalar.DECIMAL, precision=_UNSIGNED_DIGITS)
-    return Kind(scalars[field.cpp_type])
+        return ColumnType(Scalar.DECIMAL, precision=_UNSIGNED_DIGITS)
+    return ColumnType(scalars[field.cpp_type])
 
 
 def _is_map(field: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.spark.pipelines.formats.avro_cursor import Bodies, Cursor
 from gantrymq.spark.pipelines.formats.avro_types import Unfit
-from gantrymq.spark.pipelines.formats.column_types import Kind, arrow_type
+from gantrymq.spark.pipelines.formats.column_types import ColumnType, arrow_type
 from gantrymq.spark.pipelines.formats.port import Decoded, Format
 from gantrymq.spark.registry.client import Schema, Schemas, SchemaUnknown, SchemaUnreadable
 from gantrymq.spark.registry.wire import HEADER_BYTES, NoIndexes, headers_of, indexes_read, indexes_written
@@ -35,7 +35,7 @@ at all."""
 class RegisteredFormat:
     """Decodes bodies with headers. It is kept for the life of a process, with what it has learned."""
 
-    kind: Kind
+    kind: ColumnType
     name: str
     """The format of the job."""
     schemas: Schemas
@@ -117,7 +117,7 @@ class IndexedProtobuf:
     """What of the writer's message type cannot be read."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ColumnType:
         return self.inner.kind
 
     def decode(self, bodies: pa.Array) -> Decoded:

@@ -25,7 +25,7 @@ from gantrymq.spark.pipelines.describe.addresses import absolute_place
 from gantrymq.spark.pipelines.describe.job_file import read_job
 from gantrymq.spark.pipelines.job import Job, Run
 from gantrymq.spark.pipelines.run import running
-from gantrymq.spark.pipelines.run.progress_lines import Listener, Progress, ignore
+from gantrymq.spark.pipelines.run.progress_lines import Listener, ProgressLines, ignore
 from gantrymq.spark.pipelines.run.running import Ending
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def run(job: OrderPaidJob, listener: Listener = ignore) -> dict[str, int]:
     return running.run(job.job, Ending(job.stop_file, job.until_end), listener, job.progress)
 
 
-def process_topic(spark: SparkSession, job: OrderPaidJob, progress: Progress, disk: Disk) -> dict[str, int]:
+def process_topic(spark: SparkSession, job: OrderPaidJob, progress: ProgressLines, disk: Disk) -> dict[str, int]:
     """Run the job in an existing Spark session."""
     return running.process(spark, job.job, Ending(job.stop_file, job.until_end), progress, disk)
 

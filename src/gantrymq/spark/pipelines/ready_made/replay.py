@@ -16,8 +16,8 @@ from gantrymq.spark.pipelines.ready_made.replay_plan import (
     VERSION,
     Part,
     Plan,
-    Progress,
     QueueRange,
+    ReplayFiles,
     Wanted,
     parts_of,
 )
@@ -73,13 +73,13 @@ def replay(
     notes.make_dirs(job.checkpoint)
     lock = notes.lock(f"{job.checkpoint}/.gantry.lock")
     try:
-        progress = Progress(job.checkpoint, notes)
+        progress = ReplayFiles(job.checkpoint, notes)
         plan = progress.plan(job.wanted)
         if plan is None:
             plan = _planned(spark, job, disk)
             progress.begin(plan)
         total = 0
-        for number, part in progress.rest(plan):
+        for number, part in progress.unsent(plan):
             count = _send(spark, job, _rows_of(spark, job, part, disk), plan.write_id(number))
             total += count
             sent(count)

@@ -79,7 +79,7 @@ def _share(queue: QueueRange, number: int, count: int) -> QueueRange | None:
     return QueueRange(queue.broker_name, queue.queue_id, first, end) if first < end else None
 
 
-class Progress:
+class ReplayFiles:
     """The plan and how far it is carried out, in files of one directory."""
 
     def __init__(self, directory: str, disk: Disk) -> None:
@@ -107,7 +107,7 @@ class Progress:
     def begin(self, plan: Plan) -> None:
         write_durably(self._disk, self._plan, msgspec.json.encode(plan))
 
-    def rest(self, plan: Plan) -> Iterator[tuple[int, Part]]:
+    def unsent(self, plan: Plan) -> Iterator[tuple[int, Part]]:
         """The parts that are not sent yet, each with its number. Asking for the next one says that one is sent."""
         done = 0
         if self._disk.exists(self._done):

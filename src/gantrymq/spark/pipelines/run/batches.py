@@ -23,7 +23,7 @@ from gantrymq.spark.pipelines.run.changed_batch import ChangedBatch
 from gantrymq.spark.pipelines.run.culprits import Projection, Suspects, with_place
 from gantrymq.spark.pipelines.run.event_stream import REASON, view_of
 from gantrymq.spark.pipelines.run.job_clock import last_clock
-from gantrymq.spark.pipelines.run.progress_lines import Progress
+from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
 from gantrymq.spark.pipelines.run.projections import (
     collected,
     dead_letters_of,
@@ -63,7 +63,9 @@ class Batches:
     Each target remembers what it has, so a batch that runs again after a crash adds only what is missing.
     """
 
-    def __init__(self, job: Job, columns: Mapping[str, Columns], progress: Progress, disk: Disk, look: Look) -> None:
+    def __init__(
+        self, job: Job, columns: Mapping[str, Columns], progress: ProgressLines, disk: Disk, look: Look
+    ) -> None:
         """``look``: when a batch is compared with the rows that others have put into a target."""
         self._job = job
         self._columns = columns

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark.options.table import BY_NAME, DECLARED, Query
 from gantrymq.spark.pipelines.changes.operations import IS_DELETE, is_delete, refused_operation, refused_types
 from gantrymq.spark.pipelines.formats.column_types import quoted
 from gantrymq.spark.pipelines.formats.decoding import EVENT, decoder_of
@@ -20,7 +19,7 @@ from gantrymq.spark.pipelines.run.expressions import holds, not_held, with_colum
 from gantrymq.spark.pipelines.run.job_clock import JobClock
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 REASON = "reason"
 PREFIX = "event "
@@ -44,33 +43,6 @@ STATE_CONF = {
 }
 """The keys of events are in RocksDB on the disk of the executors. In the heap of the JVM each batch takes longer than
 the one before, until the heap is full."""
-
-
-def messages(spark: SparkSession, job: Job) -> DataFrame:
-    """The source as a stream."""
-    options = {**job.source, "columns": ",".join(job.columns), "maxOffsetsPerTrigger": str(job.run.max_rows)}
-    if not any(_main_name(name).startswith("starting") for name in job.source):
-        options["startingOffsets"] = "earliest"
-    return spark.readStream.format("rocketmq").options(**options).load()
-
-
-def messages_between(spark: SparkSession, job: Job, from_ms: int, to_ms: int) -> DataFrame:
-    """The messages that were stored in a time range, as a batch."""
-    options = {
-        name: value
-        for name, value in job.source.items()
-        if not _main_name(name).startswith("starting") and BY_NAME[_main_name(name)].query is not Query.STREAM
-    }
-    options |= {"columns": ",".join(job.columns), "startingTimestamp": str(from_ms), "endingTimestamp": str(to_ms)}
-    # A queue may have no message of that time.
-    options["startingOffsetsByTimestampStrategy"] = "latest"
-    return spark.read.format("rocketmq").options(**options).load()
-
-
-def _main_name(name: str) -> str:
-    """The name of an option of the source that may be given under another name, or in other letters."""
-    found = (one for one in DECLARED if name.lower() in {text.lower() for text in (one.name, *one.aliases)})
-    return next(found).name
 
 
 def events_of(frame: DataFrame, job: Job, clock: JobClock | None) -> DataFrame:

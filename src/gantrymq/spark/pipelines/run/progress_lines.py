@@ -17,7 +17,7 @@ def ignore(event: Mapping[str, Any]) -> None:
     """A listener that does nothing."""
 
 
-class Progress:
+class ProgressLines:
     """Reports events. Each line is one write, so a reader of the file never sees an incomplete line."""
 
     def __init__(self, path: str | None, listener: Listener = ignore, disk: Disk | None = None) -> None:

@@ -16,7 +16,7 @@ from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.spark.pipelines.job import Job
 from gantrymq.spark.pipelines.run.batches import Batches
 from gantrymq.spark.pipelines.run.checkpoint import query_id
-from gantrymq.spark.pipelines.run.progress_lines import Progress
+from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
 from gantrymq.spark.pipelines.run.rows_of_others import UntilPassed
 from gantrymq.spark.pipelines.targets.columns import Columns
 from gantrymq.spark.pipelines.targets.object_stores import disk_of
@@ -42,7 +42,7 @@ class RemoteBatches:
         disk = disk_of(checkpoint, OsDisk())
         if checkpoint not in _open:
             look = UntilPassed(self.job, disk, SystemClock().wall_ms)
-            _open[checkpoint] = Batches(self.job, self.columns, Progress(None), OsDisk(), look)
+            _open[checkpoint] = Batches(self.job, self.columns, ProgressLines(None), OsDisk(), look)
         _open[checkpoint].write(batch, number, query_id(checkpoint, disk))
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ class RemoteBatches:
             _open.pop(self.job.checkpoint).close()
 
 
-def reopened(job: Job, columns: Mapping[str, Columns], progress: Progress, disk: Disk) -> Batches:
+def reopened(job: Job, columns: Mapping[str, Columns], progress: ProgressLines, disk: Disk) -> Batches:
     """The targets in the client, as soon as the process of the server has let go of them. Raises StoreLocked."""
     clock = SystemClock()
     end = clock.monotonic() + RELEASED_WITHIN_S

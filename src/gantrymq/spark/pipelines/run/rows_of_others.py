@@ -19,7 +19,7 @@ from gantrymq.spark.offsets import Positions, Tree, covers, from_tree, to_tree
 from gantrymq.spark.pipelines.job import Job
 from gantrymq.spark.pipelines.run.checkpoint import begin_of_batch
 from gantrymq.spark.pipelines.run.job_clock import JobClock, last_clock
-from gantrymq.spark.pipelines.run.topic_ends import ends_of
+from gantrymq.spark.pipelines.run.messages import ends_of
 from gantrymq.spark.pipelines.targets.port import NOBODY
 
 

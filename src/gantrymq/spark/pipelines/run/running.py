@@ -1,12 +1,10 @@
-"""Runs a job: as a stream, or over a time range. The effects of ``job``, ``event_stream`` and ``batches`` in order."""
+"""Runs a job as a stream: the effects of ``messages``, ``event_stream`` and ``batches`` in order."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,18 +16,17 @@ from gantrymq.spark.offsets import Positions, StreamOffset, covers
 from gantrymq.spark.patience import may_pass
 from gantrymq.spark.pipelines.describe.addresses import wrong_places
 from gantrymq.spark.pipelines.job import Job
-from gantrymq.spark.pipelines.run import event_stream
 from gantrymq.spark.pipelines.run.batches import Batches
 from gantrymq.spark.pipelines.run.checkpoint import has_batches, query_id
+from gantrymq.spark.pipelines.run.event_stream import events_of
 from gantrymq.spark.pipelines.run.job_clock import resume
 from gantrymq.spark.pipelines.run.job_session import check_libraries, configure, session
-from gantrymq.spark.pipelines.run.progress_lines import Listener, Progress, ignore
+from gantrymq.spark.pipelines.run.messages import ends_of, messages
+from gantrymq.spark.pipelines.run.progress_lines import Listener, ProgressLines, ignore
 from gantrymq.spark.pipelines.run.projections import columns_of
 from gantrymq.spark.pipelines.run.registry_check import refuse_unreadable
 from gantrymq.spark.pipelines.run.remote_batches import RemoteBatches, reopened
-from gantrymq.spark.pipelines.run.rows_of_others import Always, UntilPassed
-from gantrymq.spark.pipelines.run.slices import parts_of
-from gantrymq.spark.pipelines.run.topic_ends import ends_of
+from gantrymq.spark.pipelines.run.rows_of_others import UntilPassed
 from gantrymq.spark.pipelines.targets.columns import Columns
 from gantrymq.spark.pipelines.targets.object_stores import disk_of
 from gantrymq.spark.pipelines.targets.writers import change_of, is_there, place_of
@@ -40,8 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-SETTLED_MS = 60_000
-"""So long after its end a time range counts as over: the clocks of brokers may be behind that of this machine."""
 log = logging.getLogger("gantrymq.spark")
 
 LOOK_EVERY_S = 0.2
@@ -76,35 +71,7 @@ def run(
 
     The job may be killed at any moment; run it again with the same checkpoint and targets.
     """
-    return _in_session(job, listener, progress_file, lambda spark, progress: process(spark, job, ending, progress))
-
-
-def run_backfill(
-    job: Job, from_ms: int, to_ms: int, slice_ms: int, listener: Listener = ignore, progress_file: str | None = None
-) -> dict[str, int]:
-    """Process the messages that were stored from one time (ms since 1970) to another, in slices of that length.
-
-    Rows whose key is in a target already are not added again. Returns the number of rows of each target. Raises
-    ConfigError for a range that is not over.
-    """
-    check_over(to_ms, SystemClock().wall_ms())
-    return _in_session(
-        job,
-        listener,
-        progress_file,
-        lambda spark, progress: process_range(spark, job, from_ms, to_ms, slice_ms, progress),
-    )
-
-
-def check_over(to_ms: int, now_ms: int) -> None:
-    """Raise ConfigError while messages may still be stored before ``to_ms``: a slice that is processed is complete, and
-    what came into it later would be left out for ever."""
-    if to_ms > now_ms - SETTLED_MS:
-        until = datetime.fromtimestamp((now_ms - SETTLED_MS) / 1000, UTC).isoformat(timespec="seconds")
-        raise ConfigError(
-            f"the end of the time range (--to) must be a minute ago: messages that are stored before it would be left "
-            f"out. Give a time up to {until}; what comes later is for `gantry pipeline run`, or another backfill"
-        )
+    return in_session(job, listener, progress_file, lambda spark, progress: process(spark, job, ending, progress))
 
 
 def check(job: Job) -> tuple[dict[str, Columns], list[str]]:
@@ -116,16 +83,16 @@ def check(job: Job) -> tuple[dict[str, Columns], list[str]]:
     with session(f"gantry {job.name}", job.run) as spark:
         refuse_unreadable(job, new=True, away_ms=CHECK_MS)
         check_libraries(spark, job)
-        columns = columns_of(spark, job, _events_without_source(spark, job))
+        columns = columns_of(spark, job, events_without_source(spark, job))
         changes = [change_of(name, target, columns[name]) for name, target in job.targets.items()]
     return columns, [line for line in changes if line]
 
 
 def process(
-    spark: SparkSession, job: Job, ending: Ending, progress: Progress, disk: Disk | None = None
+    spark: SparkSession, job: Job, ending: Ending, progress: ProgressLines, disk: Disk | None = None
 ) -> dict[str, int]:
     """Run a job in an existing Spark session."""
-    _refuse_addresses(job)
+    refuse_addresses(job)
     disk = disk or OsDisk()
     checkpoint_disk = disk_of(job.checkpoint, disk)
     configure(spark, job)
@@ -136,14 +103,14 @@ def process(
         _refuse_lost_tables(job, disk)
         refuse_unreadable(job, new=not has_batches(job.checkpoint, checkpoint_disk))
         clock = resume(job.checkpoint, SystemClock().wall_ms(), checkpoint_disk)
-        events = event_stream.events_of(event_stream.messages(spark, job), job, clock)
+        events = events_of(messages(spark, job), job, clock)
         process_events = _through_a_server if job.run.is_remote else _here
         return process_events(events, job, columns_of(spark, job, events), ending, progress, disk)
     finally:
         lock.release()
 
 
-def _refuse_addresses(job: Job) -> None:
+def refuse_addresses(job: Job) -> None:
     """Raise ConfigError for places that ``check`` refuses: a job of a Python program has not met it."""
     for key, text in wrong_places(job):
         raise ConfigError(f"{key}: {text}")
@@ -164,7 +131,7 @@ def _refuse_lost_tables(job: Job, disk: Disk) -> None:
 
 
 def _here(
-    events: DataFrame, job: Job, columns: Mapping[str, Columns], ending: Ending, progress: Progress, disk: Disk
+    events: DataFrame, job: Job, columns: Mapping[str, Columns], ending: Ending, progress: ProgressLines, disk: Disk
 ) -> dict[str, int]:
     """Spark's driver is this process, and so it writes the batches."""
     batches = Batches(job, columns, progress, disk, _look(job, disk))
@@ -184,7 +151,7 @@ def _look(job: Job, disk: Disk) -> UntilPassed:
 
 
 def _through_a_server(
-    events: DataFrame, job: Job, columns: Mapping[str, Columns], ending: Ending, progress: Progress, disk: Disk
+    events: DataFrame, job: Job, columns: Mapping[str, Columns], ending: Ending, progress: ProgressLines, disk: Disk
 ) -> dict[str, int]:
     """A process of the server writes the batches."""
     # An error of a target is said before the query starts.
@@ -202,45 +169,13 @@ def _finished(batches: Batches) -> dict[str, int]:
     return batches.rows()
 
 
-def process_range(
-    spark: SparkSession, job: Job, from_ms: int, to_ms: int, slice_ms: int, progress: Progress, disk: Disk | None = None
+def in_session(
+    job: Job,
+    listener: Listener,
+    progress_file: str | None,
+    work: Callable[[SparkSession, ProgressLines], dict[str, int]],
 ) -> dict[str, int]:
-    """Process a time range in an existing Spark session. A range that was interrupted continues at its last slice."""
-    _refuse_addresses(job)
-    disk = disk or OsDisk()
-    refuse_unreadable(job, new=False)
-    batches = Batches(job, columns_of(spark, job, _events_without_source(spark, job)), progress, disk, Always())
-    query = backfill_name(job, from_ms, to_ms, slice_ms)
-    progress.say("started", query=query, java=spark.conf.get(JAVA_CONF, None))
-    try:
-        for number, begin in enumerate(range(from_ms, to_ms, slice_ms)):
-            end = min(begin + slice_ms, to_ms)
-            messages = event_stream.messages_between(spark, job, begin, end)
-            with parts_of(event_stream.events_of(messages, job, None), job) as parts:
-                count = len(parts)
-                name = query if count == 1 else f"{query}-{count}"
-                for part, events in enumerate(parts):
-                    batches.write(events, number * count + part, name)
-        batches.finish()
-        return batches.rows()
-    finally:
-        batches.close()
-
-
-def backfill_name(job: Job, from_ms: int, to_ms: int, slice_ms: int) -> str:
-    """Under this name targets know the slices that are complete: those of the same range by a job with the same events.
-    A job that was corrected processes its range anew."""
-    parts = (job.name, job.source, job.body, job.events)
-    meaning = msgspec.json.encode(
-        parts if job.changes is None else (*parts, job.changes), order="deterministic"
-    )  # fmt: skip
-    return f"backfill-{from_ms}-{to_ms}-{slice_ms}-{sha256(meaning).hexdigest()[:12]}"
-
-
-def _in_session(
-    job: Job, listener: Listener, progress_file: str | None, work: Callable[[SparkSession, Progress], dict[str, int]]
-) -> dict[str, int]:
-    progress = Progress(progress_file, listener, OsDisk())
+    progress = ProgressLines(progress_file, listener, OsDisk())
     try:
         with session(f"gantry {job.name}", job.run) as spark:
             rows = work(spark, progress)
@@ -253,11 +188,11 @@ def _in_session(
         progress.close()
 
 
-def _events_without_source(spark: SparkSession, job: Job) -> DataFrame:
+def events_without_source(spark: SparkSession, job: Job) -> DataFrame:
     """The events of no message, to learn their columns without a broker."""
     from gantrymq.spark.columns.rows import ddl
 
-    return event_stream.events_of(spark.createDataFrame([], ddl(job.columns)), job, None)
+    return events_of(spark.createDataFrame([], ddl(job.columns)), job, None)
 
 
 def _stream(
@@ -265,7 +200,7 @@ def _stream(
     job: Job,
     ending: Ending,
     write: Callable[[DataFrame, int], None],
-    progress: Progress,
+    progress: ProgressLines,
     disk: Disk,
 ) -> None:
     """Run the query to its end. ``write``: what Spark calls for each batch with its number."""
@@ -284,7 +219,7 @@ def _stream(
         query.stop()
 
 
-def _wait_for_end(query: StreamingQuery, job: Job, ending: Ending, progress: Progress, disk: Disk) -> None:
+def _wait_for_end(query: StreamingQuery, job: Job, ending: Ending, progress: ProgressLines, disk: Disk) -> None:
     """Wait for the end of the run. Raises Spark's error when the query fails."""
     clock = SystemClock()
     target: Positions | None = None
