@@ -254,12 +254,19 @@ async def trips(directory: Path) -> dict[str, Trip]:
             popped = (await here.ask(RequestCode.POP_MESSAGE, wanted)).header(PopMessageAnswer)
             kind, queue_id, first = (popped.start_offset_info or "").split(" ")
             offset = int((popped.msg_offset_info or "").split(" ")[2])
-            handle = ReceiptHandle(
-                int(first), popped.pop_time, popped.invisible_time, popped.revive_qid, kind, "broker-a", int(queue_id),
+            parts = (
+                first,
+                popped.pop_time,
+                popped.invisible_time,
+                popped.revive_qid,
+                kind,
+                "broker-a",
+                queue_id,
                 offset,
-            )  # fmt: skip
+            )
+            handle = " ".join(map(str, parts))
             done = AckMessage(
-                consumer_group=GROUP, topic=TOPIC, queue_id=int(queue_id), extra_info=str(handle), offset=offset
+                consumer_group=GROUP, topic=TOPIC, queue_id=int(queue_id), extra_info=handle, offset=offset
             )
             assert (await here.ask(RequestCode.ACK_MESSAGE, done)).code == 0
 

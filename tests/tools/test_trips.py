@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES_TO_READ = {"check-back": 22, "pop and acknowledgement": 20}
+FILES_TO_READ = {"check-back": 22, "pop and acknowledgement": 14}
 """At most so many; see the docstring of ``tools.trips`` for what counts."""
 
 

@@ -23,7 +23,7 @@ from gantrymq.broker.operations.settings import SettingsAdministration
 from gantrymq.broker.outside import Outside, Place
 from gantrymq.broker.part_settings import store_config
 from gantrymq.broker.parts import Parts, open_waiting, operations_of
-from gantrymq.broker.pop.invisible import invisible
+from gantrymq.broker.pop.ledger import invisible
 from gantrymq.broker.pop.metrics import declare_pop
 from gantrymq.broker.registries.registries import Registries, open_registries
 from gantrymq.broker.roles import OnDuty, Role, duties_of

@@ -7,8 +7,7 @@ from pathlib import Path
 from gantrymq.broker.metrics import lag
 from gantrymq.broker.metrics.lag import Invisible
 from gantrymq.broker.pop.check_point import CheckPoint
-from gantrymq.broker.pop.invisible import invisible
-from gantrymq.broker.pop.ledger import Ledger
+from gantrymq.broker.pop.ledger import Ledger, invisible
 from gantrymq.observability.metrics import Metrics
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.pop import AckMessage, PopMessage, PopMessageAnswer

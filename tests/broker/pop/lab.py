@@ -10,8 +10,8 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.check_point import Ack
-from gantrymq.broker.pop.checks import PopChecks
 from gantrymq.broker.pop.consumption import PopConsumption
+from gantrymq.broker.pop.queues import PopChecks
 from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.values import Popped, Wanted
 from gantrymq.broker.pop.waiting import Waiting

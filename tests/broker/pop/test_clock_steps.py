@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.broker.pop.names import pop_retry_topic
+from gantrymq.message.system_topics import pop_retry_topic
 from tests.broker.pop.lab import GROUP, TOPIC, PopLab
 
 STEPS_MS = (-5 * 86_400_000, -3_000, 3_600_000)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gantrymq.broker.pop.check_point import Ack, CheckPoint, check_point_body, record_properties
-from gantrymq.broker.pop.names import APPLIED_GROUP, REVIVE_GROUP
+from gantrymq.broker.pop.check_point import (
+    APPLIED_GROUP,
+    REVIVE_GROUP,
+    Ack,
+    CheckPoint,
+    check_point_body,
+    record_properties,
+)
 from gantrymq.store.values import NewRecord
 from tests.broker.pop.lab import GROUP, HOST, TOPIC, Call, Given, PopLab, key_of
 

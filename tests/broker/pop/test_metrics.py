@@ -7,7 +7,7 @@ from pathlib import Path
 from gantrymq.broker.metrics import lag
 from gantrymq.broker.pop import metrics as pop_metrics
 from gantrymq.broker.pop.check_point import Ack, CheckPoint
-from gantrymq.broker.pop.counts import PopCounts
+from gantrymq.broker.pop.ledger import PopCounts
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.pop import AckMessage, PopMessage, PopMessageAnswer
 from tests.support.brokers import Cluster, on_broker, until

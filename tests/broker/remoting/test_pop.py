@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.broker.pop.names import pop_retry_topic
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.receipt_handle import ReceiptHandle, parse
+from gantrymq.message.system_topics import pop_retry_topic
 from gantrymq.protocol.bodies.pop import BatchAckRequest
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command

@@ -9,12 +9,12 @@ from typing import Final, Protocol, TypeAlias
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.durability import refusal
 from gantrymq.broker.metrics.counters import MessageCounters
-from gantrymq.broker.pop.names import pop_retry_topic
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import MAX_QUEUES, TooMany, Topics, apply_attributes
 from gantrymq.errors import ConfigError, MessageIllegal, StoreError
 from gantrymq.message import system_topics
+from gantrymq.message.system_topics import pop_retry_topic
 from gantrymq.protocol.files.topics import TopicConfig, TopicTable
 
 _KEPT: Final = system_topics.NOT_SENDABLE | {system_topics.AUTO_CREATE, system_topics.BENCHMARK}

@@ -12,8 +12,8 @@ from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.outside import Outside
 from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.assignments import Assignments, RouteSource
-from gantrymq.broker.pop.checks import PopChecks
 from gantrymq.broker.pop.consumption import PopConsumption
+from gantrymq.broker.pop.queues import PopChecks
 from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.waiting import Waiting
 from gantrymq.broker.registries.registries import Registries

@@ -25,7 +25,12 @@ import msgspec
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
+from gantrymq.message.system_topics import REVIVE_PREFIX
 
+REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
+"""Its offset on a revive queue: the last record that is not needed any more (not the next, as for other groups)."""
+APPLIED_GROUP: Final = "CID_RMQ_SYS_REVIVE_APPLIED"
+"""Ours: the last record of a revive queue whose check point the consumer offsets in the same file know about."""
 CHECK_POINT_TAG: Final = "ck"
 ACK_TAG: Final = "ack"
 BATCH_ACK_TAG: Final = "bAck"
@@ -34,6 +39,10 @@ COUNT_MAX: Final = 127
 
 Key: TypeAlias = tuple[str, str, int, int, int, str]
 """What an acknowledgement names: topic, group, queue id, start offset, pop time, broker name."""
+
+
+def revive_topic(cluster: str) -> str:
+    return REVIVE_PREFIX + cluster
 
 
 @dataclass(frozen=True, slots=True)

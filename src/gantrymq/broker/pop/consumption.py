@@ -14,9 +14,9 @@ from typing import Final
 from gantrymq.broker.delivery.delivered import Delivered
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
+from gantrymq.broker.pop.acks import Deliveries
 from gantrymq.broker.pop.check_point import Ack, CheckPoint
 from gantrymq.broker.pop.cursors import Cursors, Taken
-from gantrymq.broker.pop.deliveries import Deliveries
 from gantrymq.broker.pop.order_blocks import OrderBlocks
 from gantrymq.broker.pop.queues import PopQueues
 from gantrymq.broker.pop.revive_log import Line, ReviveLog

@@ -1,5 +1,5 @@
-"""Which messages are invisible until when, which must be revived, and which part of the revive topic is no longer
-needed.
+"""Which messages are invisible until when, which must be revived, which part of the revive topic is no longer needed,
+and how many check points there were.
 
 All this is derived from the records of the revive topic and nothing else; there is no I/O and no clock. A check point
 is open until each of its messages is acknowledged. When its time is over, ``due`` returns it to be revived, and its
@@ -9,11 +9,14 @@ messages are acknowledged, as by a consumer, when they are safe in the retry top
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from gantrymq.broker.metrics.lag import NONE, Invisible, Place
 from gantrymq.broker.pop.check_point import Ack, CheckPoint, Key
+from gantrymq.message.system_topics import normal_topic
 
 MAX_EARLY: Final = 100_000
 """Acknowledgements that may wait for their check points. A store that comes from Apache holds check points that appear
@@ -151,3 +154,49 @@ class Ledger:
     def revive_queues(self) -> list[int]:
         """Those of which something was taken in."""
         return list(self._taken_in)
+
+
+CHECK_POINT: Final = "CK"
+ACK: Final = "ACK"
+"""Source: PopReviveMessageType."""
+
+
+@dataclass(frozen=True, slots=True)
+class PopCounts:
+    """By topic, which is the user's also for messages that came back, and group."""
+
+    written: Counter[tuple[str, str, str, bool]] = field(default_factory=Counter)
+    """Records of the revive topic, by their type too, and whether they were stored."""
+    revived: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    """Check points whose time was over before all was acknowledged, by revive queue too."""
+    returned: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Messages that were put into a retry topic."""
+
+    def put(self, entry: CheckPoint | Ack, stored: bool) -> None:
+        """A record of the revive topic was stored, or could not be."""
+        if isinstance(entry, CheckPoint):
+            topic, group, kind = entry.topic, entry.group, CHECK_POINT
+        else:
+            topic, group, kind = entry.key[0], entry.key[1], ACK
+        self.written[normal_topic(topic, group), group, kind, stored] += 1
+
+    def came_back(self, points: Iterable[tuple[OpenPoint, int]]) -> None:
+        """Check points were revived, each with so many messages."""
+        for opened, messages in points:
+            topic, group = normal_topic(opened.point.topic, opened.point.group), opened.point.group
+            self.revived[topic, group, opened.revive_queue] += 1
+            if messages:
+                self.returned[topic, group] += messages
+
+
+def invisible(points: Iterable[OpenPoint]) -> dict[Place, Invisible]:
+    """Of all open check points."""
+    found: dict[Place, Invisible] = {}
+    for opened in points:
+        if opened.pending:
+            place = opened.point.topic, opened.point.group, opened.point.queue_id
+            before, first = found.get(place, NONE), min(opened.pending)
+            found[place] = Invisible(
+                before.messages + len(opened.pending), min(before.first, first) if before.messages else first
+            )
+    return found

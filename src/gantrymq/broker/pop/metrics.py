@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gantrymq.broker.pop.counts import CHECK_POINT
+from gantrymq.broker.pop.ledger import CHECK_POINT
 from gantrymq.broker.pop.revive_log import ReviveLog
 from gantrymq.observability.metrics import Metric, MetricKind, Metrics, Reading
 

@@ -14,8 +14,8 @@ from gantrymq.broker.filtering.subscriptions import selection_of
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.message_rights import MessageRights
 from gantrymq.broker.metrics.counters import MessageCounters
-from gantrymq.broker.pop.checks import PopChecks
 from gantrymq.broker.pop.consumption import PopConsumption
+from gantrymq.broker.pop.queues import PopChecks
 from gantrymq.broker.pop.values import (
     MAX_COUNT,
     MAX_INVISIBLE_MS,

@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gantrymq.broker.pop.check_point import CheckPoint
-from gantrymq.broker.pop.names import pop_retry_topic
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import StoredMessage
+from gantrymq.message.system_topics import pop_retry_topic
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from typing import Final, TypeAlias
 
 from gantrymq.broker.delivery.delivered import NOWHERE, Delivered, Delivering
 from gantrymq.broker.pop.check_point import (
+    APPLIED_GROUP,
     CHECK_POINT_TAG,
+    REVIVE_GROUP,
     Ack,
     CheckPoint,
     ack_body,
@@ -23,11 +25,10 @@ from gantrymq.broker.pop.check_point import (
     check_point_body,
     decode,
     record_properties,
+    revive_topic,
 )
-from gantrymq.broker.pop.counts import PopCounts
 from gantrymq.broker.pop.cursors import Cursors
-from gantrymq.broker.pop.ledger import Ledger, OpenPoint
-from gantrymq.broker.pop.names import APPLIED_GROUP, REVIVE_GROUP, revive_topic
+from gantrymq.broker.pop.ledger import Ledger, OpenPoint, PopCounts
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.errors import RemoteProtocolError, StoreError
 from gantrymq.message.message import StoredMessage

@@ -1,4 +1,4 @@
-"""What consumers ask of POP, and what they get."""
+"""What consumers ask of POP, and what they get; which topics the messages lie in."""
 
 from __future__ import annotations
 
@@ -10,9 +10,20 @@ from typing import Final, TypeAlias
 import msgspec
 
 from gantrymq.broker.filtering.selection import EVERYTHING, Selection
-from gantrymq.broker.pop.batch import Batch
 from gantrymq.broker.refusal import Refused
-from gantrymq.errors import StoreError
+from gantrymq.errors import CorruptRecord, StoreError
+from gantrymq.message import properties
+from gantrymq.message.receipt_handle import NORMAL, RETRY, RETRY_V2, ReceiptHandle
+from gantrymq.message.system_topics import RETRY_PREFIX, pop_retry_topic
+from gantrymq.protocol.stored_message import (
+    AT_LOG_OFFSET,
+    AT_QUEUE_OFFSET,
+    FIXED_SIZE,
+    birth_of,
+    encode_record,
+    place_of,
+    scan,
+)
 
 MAX_COUNT: Final = 32
 """Messages of one pop."""
@@ -80,6 +91,25 @@ class Wanted:
     selection: Selection = EVERYTHING
     order: bool = False
     attempt_id: str | None = None
+
+
+@dataclass(slots=True)
+class Batch:
+    """``data``: records end to end, as stored."""
+
+    topic: str
+    queue_id: int
+    start_offset: int
+    """Where the pop began; what lies between this and the first message was not wanted."""
+    next_offset: int
+    offsets: list[int]
+    data: bytes
+    counts: dict[int, int] = field(default_factory=dict)
+    """Orderly: offset to earlier deliveries."""
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.topic)
 
 
 @dataclass(slots=True)
@@ -156,3 +186,63 @@ class Renewed:
 AckDone: TypeAlias = Callable[[Refused | None], None]
 """Called when the acknowledgement is durable, or has failed."""
 RenewDone: TypeAlias = Callable[[Renewed | Refused], None]
+
+
+def queue_offsets(data: bytes) -> list[int]:
+    """Of the records in ``data``. CorruptRecord when one was damaged since this process wrote it."""
+    found: list[int] = []
+    at = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        if size < FIXED_SIZE:
+            lies_at = int.from_bytes(data[at + AT_LOG_OFFSET : at + AT_LOG_OFFSET + 8], "big")
+            raise CorruptRecord(lies_at, f"it claims to have {size} bytes")
+        place = at + AT_QUEUE_OFFSET
+        found.append(int.from_bytes(data[place : place + 8], "big"))
+        at += size
+    return found
+
+
+def as_first_sent(
+    batch: Batch, topic: str, pop_time: int, invisible_time: int, revive_queue: int, broker_name: str
+) -> bytes:
+    """The records of a retry topic under the topic they were sent to, each with its receipt handle.
+
+    A client finds the handle of other messages by topic and queue, which these do not tell any more.
+    """
+    if batch.kind == NORMAL:
+        return batch.data
+    records: list[bytes] = []
+    for message in scan(batch.data):
+        text = message.properties_text
+        if properties.find(text, properties.POP_CHECK_POINT) is None:
+            handle = ReceiptHandle(
+                batch.start_offset, pop_time, invisible_time, revive_queue, batch.kind, broker_name,
+                message.queue_id, message.queue_offset,
+            )  # fmt: skip
+            text = properties.append(text, f"{properties.POP_CHECK_POINT}\x01{handle}\x02")
+        records.append(
+            encode_record(
+                topic.encode(),
+                message.body,
+                text.encode(),
+                place_of(message),
+                birth_of(message),
+                message.prepared_transaction_offset,
+            )
+        )
+    return b"".join(records)
+
+
+def kind_of(topic: str) -> str:
+    """What a receipt handle says about the topic."""
+    if not topic.startswith(RETRY_PREFIX):
+        return NORMAL
+    return RETRY_V2 if "+" in topic else RETRY
+
+
+def real_topic(topic: str, group: str, kind: str) -> str | None:
+    """The topic a message of ``kind`` lies in; None for an unknown kind."""
+    if kind == NORMAL:
+        return topic
+    return pop_retry_topic(topic, group, v2=kind == RETRY_V2) if kind in (RETRY, RETRY_V2) else None

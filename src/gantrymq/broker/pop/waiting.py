@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from gantrymq.broker.client import Client
 from gantrymq.broker.filtering.selection import Selection
-from gantrymq.broker.pop.names import pop_retry_topic
+from gantrymq.message.system_topics import pop_retry_topic
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.store.dispatch import Pending
 

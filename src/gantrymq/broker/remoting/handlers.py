@@ -13,8 +13,7 @@ from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
 from gantrymq.broker.remoting.explain import ExplainHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
-from gantrymq.broker.remoting.pop import PopHandler
-from gantrymq.broker.remoting.pop_acks import PopAckHandler
+from gantrymq.broker.remoting.pop import PopAckHandler, PopHandler
 from gantrymq.broker.remoting.pop_assignment import AssignmentHandler
 from gantrymq.broker.remoting.positions import PositionHandler
 from gantrymq.broker.remoting.progress import ProgressHandler

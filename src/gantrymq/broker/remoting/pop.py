@@ -1,6 +1,8 @@
-"""POP_MESSAGE (200050), PEEK_MESSAGE (200052), NOTIFICATION (200054) and POLLING_INFO (200055) as frames.
+"""POP as frames: POP_MESSAGE (200050), PEEK_MESSAGE (200052), NOTIFICATION (200054), POLLING_INFO (200055); ACK_MESSAGE
+(200051), BATCH_ACK_MESSAGE (200151), CHANGE_MESSAGE_INVISIBLETIME (200053) and POP_ROLLBACK (200056).
 
-Source: PopMessageProcessor, PeekMessageProcessor, NotificationProcessor, PollingInfoProcessor; docs/protocol.md#pop.
+Source: PopMessageProcessor, PeekMessageProcessor, NotificationProcessor, PollingInfoProcessor, AckMessageProcessor,
+ChangeInvisibleTimeProcessor; docs/protocol.md#pop.
 """
 
 from __future__ import annotations
@@ -9,15 +11,29 @@ from functools import partial
 from typing import Final
 
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.pop.batch import as_first_sent
+from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.requests import PopRequests
-from gantrymq.broker.pop.values import NotificationRequest, Notified, Popped, PopRequest, PopResult, PopStatus
+from gantrymq.broker.pop.values import (
+    NotificationRequest,
+    Notified,
+    PopDelivery,
+    Popped,
+    PopRequest,
+    PopResult,
+    PopStatus,
+    Renewed,
+    as_first_sent,
+)
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejected
+from gantrymq.protocol.bodies.pop import BatchAckRequest
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.pop import (
+    AckMessage,
+    ChangeInvisibleTime,
+    ChangeInvisibleTimeAnswer,
     Notification,
     NotificationAnswer,
     PeekMessage,
@@ -121,4 +137,58 @@ class PopHandler:
 
 def _notified(command: Command, found: Notified) -> bytes:
     answer = NotificationAnswer(has_msg=found.has_message, polling_full=found.polling_full)
+    return encode_response(command, ResponseCode.SUCCESS, answer)
+
+
+class PopAckHandler:
+    """Handles what ends or prolongs deliveries."""
+
+    def __init__(self, acks: PopAcks) -> None:
+        self._acks = acks
+
+    def ack(self, session: ClientSession, command: Command) -> bytes | None:
+        header = command.header(AckMessage)
+        delivery = PopDelivery(
+            header.consumer_group, header.topic, header.queue_id, header.offset, header.extra_info
+        )  # fmt: skip
+        if self._acks.ack(delivery, partial(_acknowledged, session, command)):
+            return encode_response(command, ResponseCode.SUCCESS)
+        return None
+
+    def batch_ack(self, session: ClientSession, command: Command) -> bytes | None:
+        request = BatchAckRequest.of_request(command.body) if command.body else BatchAckRequest()
+        self._acks.batch_ack(request.acks, request.broker_name, partial(_acknowledged, session, command))
+        return None
+
+    def change(self, session: ClientSession, command: Command) -> bytes | None:
+        header = command.header(ChangeInvisibleTime)
+        delivery = PopDelivery(
+            header.consumer_group, header.topic, header.queue_id, header.offset, header.extra_info
+        )  # fmt: skip
+        renewed = self._acks.change_invisible_time(
+            delivery, header.invisible_time, suspend=bool(header.suspend), done=partial(_changed, session, command)
+        )
+        return None if renewed is None else _renewed(command, renewed)
+
+    def rollback(self, session: ClientSession, command: Command) -> bytes:
+        """POP_ROLLBACK moves Apache's records from its key-value store to the revive topic. Ours have never been
+        anywhere else, so there is nothing to do, and that is a success.
+        """
+        return encode_response(command, ResponseCode.SUCCESS)
+
+
+def _acknowledged(session: ClientSession, command: Command, refused: Refused | None) -> None:
+    answer = encode_response(command, ResponseCode.SUCCESS) if refused is None else rejected(command, refused)
+    session.answer(command, answer)
+
+
+def _changed(session: ClientSession, command: Command, outcome: Renewed | Refused) -> None:
+    frame = rejected(command, outcome) if isinstance(outcome, Refused) else _renewed(command, outcome)
+    session.answer(command, frame)
+
+
+def _renewed(command: Command, renewed: Renewed) -> bytes:
+    answer = ChangeInvisibleTimeAnswer(
+        pop_time=renewed.pop_time, invisible_time=renewed.invisible_time, revive_qid=renewed.revive_queue
+    )
     return encode_response(command, ResponseCode.SUCCESS, answer)

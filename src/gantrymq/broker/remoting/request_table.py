@@ -11,8 +11,7 @@ from gantrymq.broker.remoting.client_config import ClientConfigHandler
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
-from gantrymq.broker.remoting.pop import PopHandler
-from gantrymq.broker.remoting.pop_acks import PopAckHandler
+from gantrymq.broker.remoting.pop import PopAckHandler, PopHandler
 from gantrymq.broker.remoting.pop_assignment import AssignmentHandler
 from gantrymq.broker.remoting.positions import PositionHandler
 from gantrymq.broker.remoting.progress import ProgressHandler

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.broker.pop.names import pop_retry_topic
-from gantrymq.message.system_topics import HALF, PARKED, SCHEDULE, TIMER
+from gantrymq.message.system_topics import HALF, PARKED, SCHEDULE, TIMER, pop_retry_topic
 from gantrymq.simulation.crash.client import POPPERS
 from gantrymq.simulation.crash.ledger import Expected
 from gantrymq.simulation.crash.scenario import OTHER, LogPositions

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gantrymq.broker.broker import Broker
-from gantrymq.broker.pop.names import pop_retry_topic
 from gantrymq.broker.pop.revive_log import GRACE_MS
 from gantrymq.broker.registries.queue_locks import LOCK_SECONDS
 from gantrymq.client.producer import Producer
@@ -21,7 +20,7 @@ from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
-from gantrymq.message.system_topics import retry_topic
+from gantrymq.message.system_topics import pop_retry_topic, retry_topic
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
 from gantrymq.protocol.codes import RequestCode, ResponseCode

@@ -1,13 +1,15 @@
-"""Messages as one pop hands them out."""
+"""Messages as one pop hands them out, and the names of the topics they lie in."""
 
 from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.pop.batch import Batch, as_first_sent, queue_offsets
+from gantrymq.broker.pop.check_point import revive_topic
+from gantrymq.broker.pop.values import Batch, as_first_sent, kind_of, queue_offsets, real_topic
 from gantrymq.errors import CorruptRecord
 from gantrymq.message import properties
 from gantrymq.message.receipt_handle import ReceiptHandle, parse
+from gantrymq.message.system_topics import normal_topic, pop_retry_topic
 from gantrymq.protocol.stored_message import pack_host, scan
 from tests.support.records import encode_record
 
@@ -56,3 +58,21 @@ def test_retried_messages_get_back_their_topic_and_bring_their_handles(topic: st
 def test_a_handle_that_is_there_stays() -> None:
     first, _ = scan(as_first_sent(batch("%RETRY%G_T", text="POP_CK\x01mine\x02"), "T", 100, 50, 3, "b"))
     assert first.properties_text == "POP_CK\x01mine\x02"
+
+
+def test_names_are_apaches() -> None:
+    assert revive_topic("DefaultCluster") == "rmq_sys_REVIVE_LOG_DefaultCluster"
+    assert pop_retry_topic("T", "G") == "%RETRY%G_T"
+    assert pop_retry_topic("T", "G", v2=True) == "%RETRY%G+T"
+
+
+@pytest.mark.parametrize("v2", [False, True])
+def test_a_retry_topic_tells_its_topic(v2: bool) -> None:
+    topic = pop_retry_topic("my_topic", "my_group", v2=v2)
+    assert normal_topic(topic, "my_group") == "my_topic"
+    assert real_topic("my_topic", "my_group", kind_of(topic)) == topic
+
+
+def test_a_normal_topic_is_its_own() -> None:
+    assert (normal_topic("T", "G"), kind_of("T"), real_topic("T", "G", "0")) == ("T", "0", "T")
+    assert real_topic("T", "G", "3") is None
