@@ -15,7 +15,7 @@ from gantrymq.broker.transactions.history import CLEAN_START, FIRST_START, KILLE
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.hosts import host_text
 from gantrymq.simulation.world.disk import SimDisk
-from gantrymq.transactions.history.events import EndRefusal, Event, Kind, key_of
+from gantrymq.transactions.history.events import EndRefusal, EventKind, HistoryEvent, key_of
 from gantrymq.transactions.table.decisions import Cause, Decision
 from tests.broker.transaction_lab import DONE, HOST, TOPIC, Half, Lab, LabClient, LabClock
 
@@ -36,21 +36,21 @@ class Waits(LabClock):
         await asyncio.sleep(0)
 
 
-def known(history: TransactionHistory, *places: tuple[int, int]) -> list[Event]:
+def known(history: TransactionHistory, *places: tuple[int, int]) -> list[HistoryEvent]:
     history._clock.sleep = Waits().sleep  # type: ignore[method-assign]
     return asyncio.run(history.of(places))
 
 
-def of(lab: Lab, half: Half) -> list[Event]:
+def of(lab: Lab, half: Half) -> list[HistoryEvent]:
     return [event for event in known(lab.coordinator.history, half.place) if event.key == key_of(*half.place)]
 
 
-def kinds(lab: Lab, half: Half) -> list[Kind]:
+def kinds(lab: Lab, half: Half) -> list[EventKind]:
     return [event.kind for event in of(lab, half)]
 
 
 def starts(lab: Lab) -> list[int]:
-    return [event.detail for event in known(lab.coordinator.history) if event.kind is Kind.STARTED]
+    return [event.detail for event in known(lab.coordinator.history) if event.kind is EventKind.STARTED]
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -83,14 +83,14 @@ def test_checks_and_their_answers_are_kept_with_whom_and_when(lab: Lab) -> None:
     lab.end(producer, half, Resolution.UNKNOWN, check=True)
     events = of(lab, half)
     assert [(event.kind, event.detail, event.number, event.peer) for event in events] == [
-        (Kind.CHECKED, 0, 1, producer.address),
-        (Kind.ANSWERED_UNKNOWN, 1, 0, producer.address),
-        (Kind.ANSWERED_UNKNOWN, 0, 0, producer.address),
+        (EventKind.CHECKED, 0, 1, producer.address),
+        (EventKind.ANSWERED_UNKNOWN, 1, 0, producer.address),
+        (EventKind.ANSWERED_UNKNOWN, 0, 0, producer.address),
     ]
     assert [event.time_ms for event in events] == [asked_at, asked_at + 1_000, asked_at + 1_000]
     lab.clock.advance(30)
     lab.end(producer, half, Resolution.COMMIT, check=True)
-    assert [event.number for event in of(lab, half) if event.kind is Kind.CHECKED] == [1, 2]
+    assert [event.number for event in of(lab, half) if event.kind is EventKind.CHECKED] == [1, 2]
     op = lab.ops()[0]
     assert (op.born_host, Cause.of_op(op.flag)) == (producer.address, Cause.CHECK_ANSWER)
 
@@ -102,14 +102,18 @@ def test_who_is_gone_before_the_answer_is_named(lab: Lab) -> None:
     lab.offline(first)
     second = lab.online()
     lab.clock.advance(2)
-    found = [(event.kind, event.peer) for event in of(lab, half) if event.kind is not Kind.NOBODY_ONLINE]
-    assert found == [(Kind.CHECKED, first.address), (Kind.LEFT, first.address), (Kind.CHECKED, second.address)]
+    found = [(event.kind, event.peer) for event in of(lab, half) if event.kind is not EventKind.NOBODY_ONLINE]
+    assert found == [
+        (EventKind.CHECKED, first.address),
+        (EventKind.LEFT, first.address),
+        (EventKind.CHECKED, second.address),
+    ]
 
 
 def test_a_half_that_nobody_can_be_asked_about_says_so_once(lab: Lab) -> None:
     half = lab.half()
     lab.clock.advance(300)
-    assert kinds(lab, half) == [Kind.NOBODY_ONLINE]
+    assert kinds(lab, half) == [EventKind.NOBODY_ONLINE]
 
 
 def test_ends_that_change_nothing_are_kept(lab: Lab) -> None:
@@ -125,12 +129,12 @@ def test_ends_that_change_nothing_are_kept(lab: Lab) -> None:
     assert lab.commit(producer, half).result is Refusal.CONFLICT
     commit, rollback, peer = Resolution.COMMIT, Resolution.ROLLBACK, producer.address
     assert [(event.kind, event.detail, event.number, event.peer) for event in of(lab, half)] == [
-        (Kind.SAID_UNKNOWN, 0, 0, peer),
-        (Kind.REFUSED, commit, EndRefusal.STRANGER, stranger.address),
-        (Kind.REFUSED, commit, EndRefusal.WRONG_GROUP, peer),
-        (Kind.REFUSED, commit, EndRefusal.TOPIC_GONE, peer),
-        (Kind.REPEATED, rollback, 0, peer),
-        (Kind.CONFLICT, commit, 0, peer),
+        (EventKind.SAID_UNKNOWN, 0, 0, peer),
+        (EventKind.REFUSED, commit, EndRefusal.STRANGER, stranger.address),
+        (EventKind.REFUSED, commit, EndRefusal.WRONG_GROUP, peer),
+        (EventKind.REFUSED, commit, EndRefusal.TOPIC_GONE, peer),
+        (EventKind.REPEATED, rollback, 0, peer),
+        (EventKind.CONFLICT, commit, 0, peer),
     ]
 
 
@@ -144,7 +148,7 @@ def test_an_end_that_names_nothing_is_nobodys_event(lab: Lab) -> None:
 def test_a_retried_send_is_an_event_of_the_half_it_joined(lab: Lab) -> None:
     half = lab.half(key="K1")
     lab.half(key="K1")
-    assert [(event.kind, event.peer) for event in of(lab, half)] == [(Kind.JOINED, host_text(HOST))]
+    assert [(event.kind, event.peer) for event in of(lab, half)] == [(EventKind.JOINED, host_text(HOST))]
 
 
 def test_a_decision_that_the_disk_refused_is_an_event(lab: Lab) -> None:
@@ -154,7 +158,7 @@ def test_a_decision_that_the_disk_refused_is_an_event(lab: Lab) -> None:
     lab.commit(producer, half)
     lab.clock.advance(5)
     lab.disk.full = False
-    assert [(event.kind, event.detail) for event in of(lab, half)] == [(Kind.FAILED, Decision.COMMITTED)]
+    assert [(event.kind, event.detail) for event in of(lab, half)] == [(EventKind.FAILED, Decision.COMMITTED)]
     lab.clock.advance(60)
 
 
@@ -167,7 +171,7 @@ def test_parking_says_why_and_resuming_says_who(lab: Lab) -> None:
     lab.clock.advance(31)
     assert Cause.of_op(lab.ops()[0].flag) is Cause.UNKNOWN_ANSWERS
     assert lab.commit(producer, half).result is Refusal.CONFLICT
-    assert kinds(lab, half)[-1] is Kind.CONFLICT
+    assert kinds(lab, half)[-1] is EventKind.CONFLICT
 
 
 def test_an_operator_is_named_by_the_op_itself(lab: Lab) -> None:
@@ -190,7 +194,7 @@ def test_events_outlive_an_orderly_stop(lab: Lab) -> None:
     lab.coordinator.close()
     lab.crash()
     lab.open()
-    assert kinds(lab, half)[0] is Kind.NOBODY_ONLINE
+    assert kinds(lab, half)[0] is EventKind.NOBODY_ONLINE
     assert starts(lab) == [FIRST_START, CLEAN_START]
 
 
@@ -201,10 +205,10 @@ def test_a_killed_broker_loses_its_last_second_and_the_next_one_says_so(lab: Lab
     lab.clock.advance(1.1)
     lab.end(producer, half, Resolution.UNKNOWN)
     lab.clock.advance(0.9)
-    assert kinds(lab, half) == [Kind.SAID_UNKNOWN] * 2, "what waits in memory is known as well"
+    assert kinds(lab, half) == [EventKind.SAID_UNKNOWN] * 2, "what waits in memory is known as well"
     lab.crash()
     lab.open()
-    assert kinds(lab, half) == [Kind.SAID_UNKNOWN]
+    assert kinds(lab, half) == [EventKind.SAID_UNKNOWN]
     assert starts(lab) == [FIRST_START, KILLED_START]
 
 
@@ -216,7 +220,7 @@ def test_without_the_journals_nothing_is_lost_but_history(lab: Lab) -> None:
     for path in (lab.root / "gantry/history").iterdir():
         path.unlink()
     lab.open()
-    assert kinds(lab, half)[:1] in ([], [Kind.CHECKED])
+    assert kinds(lab, half)[:1] in ([], [EventKind.CHECKED])
     assert starts(lab) == [FIRST_START]
     assert lab.commit(producer, half).result is DONE
 
@@ -229,7 +233,7 @@ def test_journals_that_cannot_be_written_keep_nobody_from_working(tmp_path: Path
     half = lab.half(producer)
     lab.clock.advance(10)
     assert lab.commit(producer, half).result is DONE
-    assert Kind.CHECKED in kinds(lab, half), "from memory"
+    assert EventKind.CHECKED in kinds(lab, half), "from memory"
     lab.coordinator.close()
     lab.crash()
 
@@ -247,9 +251,9 @@ def test_a_full_journal_begins_anew_and_keeps_the_one_before() -> None:
     clock, disk = Waits(), SimDisk(1)
     history = history_on(disk, clock, file_max_bytes=3_000)
     for number in range(500):
-        history.note(Kind.REPEATED, PLACE, number=number, peer="192.0.2.1:1")
+        history.note(EventKind.REPEATED, PLACE, number=number, peer="192.0.2.1:1")
         clock.advance(1.1)
-    numbers = [event.number for event in known(history, PLACE) if event.kind is Kind.REPEATED]
+    numbers = [event.number for event in known(history, PLACE) if event.kind is EventKind.REPEATED]
     assert numbers == list(range(numbers[0], 500)) and 100 <= len(numbers) <= 200, "the newest, without a gap"
     assert history.since_ms is not None and history.since_ms <= clock.wall - len(numbers) * 1_100
     assert sum(disk.size(f"/store/gantry/history/{name}") for name in ("events", "events.old")) <= 6_000
@@ -263,7 +267,7 @@ def test_checks_take_nothing_away_but_checks(lab: Lab) -> None:
     for _ in range(60):
         lab.clock.advance(30)
     found = kinds(lab, half)
-    assert found[0] is Kind.SAID_UNKNOWN and 10 <= found.count(Kind.CHECKED) <= 20
+    assert found[0] is EventKind.SAID_UNKNOWN and 10 <= found.count(EventKind.CHECKED) <= 20
 
 
 @settings(max_examples=60, deadline=None)
@@ -276,7 +280,7 @@ def test_a_power_cut_leaves_a_journal_that_goes_on(steps: list[tuple[int, int]],
     for count, wait_ms in steps:
         for _ in range(count):
             written.append(len(written))
-            history.note(Kind.REPEATED, PLACE, number=written[-1])
+            history.note(EventKind.REPEATED, PLACE, number=written[-1])
         clock.advance(wait_ms / 1000)
     disk = disk.power_cut()
     if disk.exists("/store/gantry/history/events"):
@@ -284,9 +288,9 @@ def test_a_power_cut_leaves_a_journal_that_goes_on(steps: list[tuple[int, int]],
         file.write(foreign, file.size())
         file.close()
     after = history_on(disk, clock)
-    after.note(Kind.REPEATED, PLACE, number=60_000)
+    after.note(EventKind.REPEATED, PLACE, number=60_000)
     after.close()
-    numbers = [event.number for event in known(history_on(disk, clock), PLACE) if event.kind is Kind.REPEATED]
+    numbers = [event.number for event in known(history_on(disk, clock), PLACE) if event.kind is EventKind.REPEATED]
     assert numbers[-1] == 60_000
     assert numbers[:-1] == sorted(set(numbers[:-1]) & set(written))
 
@@ -295,6 +299,6 @@ def test_a_disk_that_takes_nothing_costs_the_oldest_events() -> None:
     history = TransactionHistory(SimDisk(1), Waits(), "/store/gantry/history", waiting_max_bytes=200)
     history._disk.make_dirs("/store/gantry", durable=False)
     for number in range(20):
-        history.note(Kind.REPEATED, PLACE, number=number)
+        history.note(EventKind.REPEATED, PLACE, number=number)
     assert history.lost
     assert known(history, PLACE)[-1].number == 19

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from gantrymq.transactions.history.events import (
     BROKER,
     MAX_BYTES,
-    Event,
-    Kind,
+    EventKind,
+    HistoryEvent,
     decode,
     encode,
     end_of_last,
@@ -28,14 +28,14 @@ PEERS = st.one_of(
 PLACES = st.tuples(st.integers(0, (1 << 48) - 1), st.integers(0, (1 << 63) - 1))
 KEYS = st.one_of(st.just(BROKER), PLACES.map(lambda place: key_of(*place)))
 EVENTS = st.builds(
-    Event, st.sampled_from(Kind), st.integers(0, (1 << 48) - 1), KEYS, st.integers(0, 255), st.integers(0, 65535),
-    PEERS, st.text(max_size=40),
+    HistoryEvent, st.sampled_from(EventKind), st.integers(0, (1 << 48) - 1), KEYS, st.integers(0, 255),
+    st.integers(0, 65535), PEERS, st.text(max_size=40),
 )  # fmt: skip
 
 
 @FEW
 @given(EVENTS)
-def test_an_event_comes_back_as_it_was(event: Event) -> None:
+def test_an_event_comes_back_as_it_was(event: HistoryEvent) -> None:
     data = encode(event)
     assert len(data) == data[0] <= MAX_BYTES
     assert decode(data) == event
@@ -43,21 +43,25 @@ def test_an_event_comes_back_as_it_was(event: Event) -> None:
 
 def test_a_check_takes_less_than_64_bytes() -> None:
     for peer in ("192.0.2.1:40001", "[2001:db8::1]:40001"):
-        assert len(encode(Event(Kind.CHECKED, 1_795_000_000_000, key_of(1 << 40, 1 << 50), 0, 15, peer))) <= 42
-    assert len(encode(Event(Kind.CHECKED, 1_795_000_000_000, key_of(7, 7), 0, 15, "192.0.2.1:1"))) == 30
+        assert (
+            len(encode(HistoryEvent(EventKind.CHECKED, 1_795_000_000_000, key_of(1 << 40, 1 << 50), 0, 15, peer))) <= 42
+        )
+    assert len(encode(HistoryEvent(EventKind.CHECKED, 1_795_000_000_000, key_of(7, 7), 0, 15, "192.0.2.1:1"))) == 30
 
 
 def test_what_does_not_fit_is_cut() -> None:
-    event = decode(encode(Event(Kind.RESUMED, 5, key_of(1, 1), number=70_000, peer="no address", text="ä" * 500)))
+    event = decode(
+        encode(HistoryEvent(EventKind.RESUMED, 5, key_of(1, 1), number=70_000, peer="no address", text="ä" * 500))
+    )
     assert event is not None
     assert (event.number, event.peer, event.text) == (65535, "", "ä" * 100)
 
 
 @FEW
 @given(st.lists(EVENTS, max_size=20), st.binary(max_size=60), st.binary(max_size=60), st.integers(0, 40))
-def test_events_are_found_between_anything(known: list[Event], before: bytes, after: bytes, torn: int) -> None:
+def test_events_are_found_between_anything(known: list[HistoryEvent], before: bytes, after: bytes, torn: int) -> None:
     """Foreign bytes before them, a torn event and foreign bytes behind: nothing is lost, nothing is made up."""
-    last = encode(Event(Kind.STOPPED, 9, BROKER))
+    last = encode(HistoryEvent(EventKind.STOPPED, 9, BROKER))
     data = before + b"".join(map(encode, known)) + last[: min(torn, len(last) - 4)] + after
     for key in {event.key for event in known} | {key_of(3, 3)}:
         assert list(events_of(key, data)) == [event for event in known if event.key == key]
@@ -70,7 +74,7 @@ def test_events_are_found_between_anything(known: list[Event], before: bytes, af
 @pytest.mark.slow
 @FEW
 @given(st.lists(EVENTS, min_size=1, max_size=20), st.integers(1, 100))
-def test_pieces_that_overlap_tell_each_event_once(known: list[Event], size: int) -> None:
+def test_pieces_that_overlap_tell_each_event_once(known: list[HistoryEvent], size: int) -> None:
     data = b"".join(map(encode, known))
     for key in {event.key for event in known}:
         found = [
@@ -83,7 +87,7 @@ def test_pieces_that_overlap_tell_each_event_once(known: list[Event], size: int)
 
 @FEW
 @given(st.lists(EVENTS, min_size=1, max_size=5), st.data())
-def test_a_flipped_bit_hides_one_event_and_no_other(known: list[Event], data: st.DataObject) -> None:
+def test_a_flipped_bit_hides_one_event_and_no_other(known: list[HistoryEvent], data: st.DataObject) -> None:
     parts = [bytearray(encode(event)) for event in known]
     number = data.draw(st.integers(0, len(parts) - 1))
     at = data.draw(st.integers(0, len(parts[number]) - 1))
@@ -97,6 +101,6 @@ def test_a_flipped_bit_hides_one_event_and_no_other(known: list[Event], data: st
 def test_nothing_is_no_event() -> None:
     assert decode(b"") is None
     assert decode(bytes(100)) is None
-    assert decode(encode(Event(Kind.STARTED, 1, BROKER)), -1) is None
+    assert decode(encode(HistoryEvent(EventKind.STARTED, 1, BROKER)), -1) is None
     assert end_of_last(b"") == (0, None)
     assert first_event(b"") is None

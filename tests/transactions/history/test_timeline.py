@@ -9,7 +9,7 @@ import pytest
 
 from gantrymq.message.transaction import Resolution
 from gantrymq.transactions.history.diagnosis import CheckProgress, Surroundings, Transaction, diagnose
-from gantrymq.transactions.history.events import BROKER, EndRefusal, Event, Kind, key_of
+from gantrymq.transactions.history.events import BROKER, EndRefusal, EventKind, HistoryEvent, key_of
 from gantrymq.transactions.history.evidence import FinalRecord, HalfRecord, OpRecord
 from gantrymq.transactions.history.explanation import explanation
 from gantrymq.transactions.history.timeline import (
@@ -46,11 +46,13 @@ def op(decision: Decision, cause: Cause | None, at: int = 20_000, note: str = ""
     return 3, OpRecord(1, AT + at, decision, cause, "" if cause is None else PEER, note)
 
 
-def event(kind: Kind, at: int = 10_000, detail: int = 0, number: int = 0, key: int = KEY, **more: str) -> Event:
-    return Event(kind, AT + at, key, detail, number, more.get("peer", PEER), more.get("text", ""))
+def event(
+    kind: EventKind, at: int = 10_000, detail: int = 0, number: int = 0, key: int = KEY, **more: str
+) -> HistoryEvent:
+    return HistoryEvent(kind, AT + at, key, detail, number, more.get("peer", PEER), more.get("text", ""))
 
 
-def lines(transaction: Transaction, *events: Event, around: Surroundings = AROUND) -> list[TimelineEntry]:
+def lines(transaction: Transaction, *events: HistoryEvent, around: Surroundings = AROUND) -> list[TimelineEntry]:
     return timeline(transaction, events, around)
 
 
@@ -100,10 +102,10 @@ def test_parked_and_resumed_by_somebody() -> None:
         transaction(
             op(Decision.PARKED, Cause.UNKNOWN_ANSWERS), halves=[HALF, again], parked=[replace(HALF, log_offset=500)]
         ),
-        event(Kind.CHECKED, 7_000, 0, 1),
-        event(Kind.ANSWERED_UNKNOWN, 8_000, 1),
-        event(Kind.RESUMED, 30_000, key=key_of(8, 800), text="ann@coordinator: ticket 7"),
-        event(Kind.CHECKED, 36_001, 0, 1, key=key_of(8, 800)),
+        event(EventKind.CHECKED, 7_000, 0, 1),
+        event(EventKind.ANSWERED_UNKNOWN, 8_000, 1),
+        event(EventKind.RESUMED, 30_000, key=key_of(8, 800), text="ann@coordinator: ticket 7"),
+        event(EventKind.CHECKED, 36_001, 0, 1, key=key_of(8, 800)),
     )
     assert names(found) == [
         "stored", "immunity_ended", "check_sent", "check_answered", "parked", "resumed", "immunity_ended", "check_sent",
@@ -130,7 +132,7 @@ def test_what_an_apache_broker_left() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(SENTENCES))
-def test_every_kind_of_event_says_what_and_why(kind: Kind) -> None:
+def test_every_kind_of_event_says_what_and_why(kind: EventKind) -> None:
     found = lines(transaction(), event(kind, detail=Resolution.COMMIT, number=1))[-1]
     assert found.at_ms == AT + 10_000 and found.event == SENTENCES[kind][0]
     assert found.what and found.cause and "{" not in found.what + found.cause
@@ -142,41 +144,44 @@ def test_sentences_name_only_known_words() -> None:
     for _, what, cause in SENTENCES.values():
         for text in (what, cause):
             assert {name for _, name, _, _ in string.Formatter().parse(text) if name} <= words, text
-    assert set(Kind) == set(SENTENCES) | {Kind.STARTED, Kind.RESUMED}
+    assert set(EventKind) == set(SENTENCES) | {EventKind.STARTED, EventKind.RESUMED}
     assert set(REFUSED) == set(EndRefusal) and set(STARTED) == {0, 1, 2} and set(ENDED) == {*Cause, None}
 
 
 def test_a_check_says_why_it_was_sent() -> None:
     found = lines(
         transaction(),
-        event(Kind.CHECKED, 6_000, 1, 1),
-        event(Kind.CHECKED, 12_000, 0, 2),
-        event(Kind.ANSWERED_UNKNOWN, 13_000, 1),
-        event(Kind.CHECKED, 18_000, 0, 3),
-        event(Kind.STARTED, 20_000, 2, key=BROKER),
-        event(Kind.CHECKED, 24_000, 0, 1),
+        event(EventKind.CHECKED, 6_000, 1, 1),
+        event(EventKind.CHECKED, 12_000, 0, 2),
+        event(EventKind.ANSWERED_UNKNOWN, 13_000, 1),
+        event(EventKind.CHECKED, 18_000, 0, 3),
+        event(EventKind.STARTED, 20_000, 2, key=BROKER),
+        event(EventKind.CHECKED, 24_000, 0, 1),
     )
     checks = [one.cause for one in found if one.event == "check_sent"]
     assert checks == [CHECKED[1], CHECKED[3], CHECKED[2], CHECKED[4]]
-    assert lines(transaction(), event(Kind.CHECKED, 6_000, 0, 1))[-1].cause == CHECKED[0]
+    assert lines(transaction(), event(EventKind.CHECKED, 6_000, 0, 1))[-1].cause == CHECKED[0]
 
 
 def test_a_check_after_a_time_without_producers_says_that_one_came() -> None:
-    found = lines(transaction(), event(Kind.NOBODY_ONLINE, 6_000, peer=""), event(Kind.CHECKED, 9_000, 0, 1))
+    found = lines(transaction(), event(EventKind.NOBODY_ONLINE, 6_000, peer=""), event(EventKind.CHECKED, 9_000, 0, 1))
     assert found[-1].cause == CHECKED[5].format(group="PG")
 
 
 def test_a_check_whose_receiver_died_is_sent_to_another() -> None:
     found = lines(
-        transaction(), event(Kind.CHECKED, 6_000, 0, 1), event(Kind.LEFT, 7_000), event(Kind.CHECKED, 7_001, 0, 2)
+        transaction(),
+        event(EventKind.CHECKED, 6_000, 0, 1),
+        event(EventKind.LEFT, 7_000),
+        event(EventKind.CHECKED, 7_001, 0, 2),
     )
     assert names(found)[-3:] == ["check_sent", "asked_one_left", "check_sent"]
     assert found[-1].cause == CHECKED[6]
 
 
 def test_an_answer_that_nobody_asked_for_is_marked() -> None:
-    assert "not counted" in lines(transaction(), event(Kind.ANSWERED_UNKNOWN))[-1].cause
-    assert "not counted" not in lines(transaction(), event(Kind.ANSWERED_UNKNOWN, detail=1))[-1].cause
+    assert "not counted" in lines(transaction(), event(EventKind.ANSWERED_UNKNOWN))[-1].cause
+    assert "not counted" not in lines(transaction(), event(EventKind.ANSWERED_UNKNOWN, detail=1))[-1].cause
 
 
 @pytest.mark.parametrize(
@@ -188,13 +193,13 @@ def test_an_answer_that_nobody_asked_for_is_marked() -> None:
     ],
 )
 def test_a_late_decision_says_what_had_been_decided(decision: Decision, wanted: Resolution, said: str) -> None:
-    found = lines(transaction(op(decision, Cause.PRODUCER)), event(Kind.CONFLICT, 30_000, wanted))
+    found = lines(transaction(op(decision, Cause.PRODUCER)), event(EventKind.CONFLICT, 30_000, wanted))
     assert found[-1].event == "conflicting_end" and said in found[-1].cause
     assert found[-1].what == f"{PEER} ended it with {wanted.name}, and was refused"
 
 
 def test_starts_of_the_broker_matter_while_the_transaction_lives() -> None:
-    started = [event(Kind.STARTED, at, 2, key=BROKER, peer="") for at in (-5_000, 10_000, 50_000)]
+    started = [event(EventKind.STARTED, at, 2, key=BROKER, peer="") for at in (-5_000, 10_000, 50_000)]
     assert names(lines(transaction(), *started)).count("broker_started") == 2
     assert names(lines(transaction(op(Decision.COMMITTED, Cause.PRODUCER)), *started)).count("broker_started") == 1
 
@@ -202,18 +207,24 @@ def test_starts_of_the_broker_matter_while_the_transaction_lives() -> None:
 def test_checks_in_short() -> None:
     now, interval = AT + 100_000, 30_000
     assert checks_in_short([], now, interval) == ""
-    events = [event(Kind.CHECKED, 10_000), event(Kind.ANSWERED_UNKNOWN, 11_000, 1), event(Kind.CHECKED, 40_000)]
+    events = [
+        event(EventKind.CHECKED, 10_000),
+        event(EventKind.ANSWERED_UNKNOWN, 11_000, 1),
+        event(EventKind.CHECKED, 40_000),
+    ]
     assert checks_in_short(events, now, interval) == "Checks: 2 sent, 1 answered with UNKNOWN, 1 not answered."
-    gone = [event(Kind.CHECKED, 99_000), event(Kind.LEFT, 99_500)]
+    gone = [event(EventKind.CHECKED, 99_000), event(EventKind.LEFT, 99_500)]
     assert checks_in_short(gone, now, interval) == "Checks: 1 sent, 1 not answered."
-    assert checks_in_short([event(Kind.CHECKED, 99_000)], now, interval) == "Checks: 1 sent, 1 waits for its answer."
+    assert (
+        checks_in_short([event(EventKind.CHECKED, 99_000)], now, interval) == "Checks: 1 sent, 1 waits for its answer."
+    )
 
 
 # All of it.
 
 
 def explained(
-    *events: Event, around: Surroundings = AROUND, since: int | None = AT - 1, **more: bool
+    *events: HistoryEvent, around: Surroundings = AROUND, since: int | None = AT - 1, **more: bool
 ) -> dict[str, object]:
     return explanation(
         transaction(around=around), "broker-a", "10.0.0.2:10911", around, events, events_since_ms=since,
@@ -222,7 +233,7 @@ def explained(
 
 
 def test_an_explanation_is_plain_values() -> None:
-    found = explained(event(Kind.CHECKED, 40_000, 0, 1))
+    found = explained(event(EventKind.CHECKED, 40_000, 0, 1))
     assert (found["id"], found["state"], found["checks"], found["next_check_in_ms"]) == ("ID1", "open", 1, 10_000)
     assert found["events"][-1] == {  # type: ignore[index]
         "at": "2023-11-14T22:14:00.000+00:00", "at_ms": AT + 40_000, "event": "check_sent",
@@ -236,6 +247,6 @@ def test_what_is_missing_is_said() -> None:
     assert "2023-11-14T22:13:25.000+00:00" in str(explained(since=AT + 5_000)["notes"])
     assert "does not reach back" in str(explained(since=None)["notes"])
     assert "could be written" in str(explained(lost=True)["notes"])
-    assert "last second" in str(explained(event(Kind.STARTED, 10_000, 2, key=BROKER))["notes"])
+    assert "last second" in str(explained(event(EventKind.STARTED, 10_000, 2, key=BROKER))["notes"])
     apache = replace(AROUND, rewrites_halves=True, progress={})
     assert "Apache broker" in str(explained(around=apache, since=None)["notes"])

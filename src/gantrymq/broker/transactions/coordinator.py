@@ -37,7 +37,7 @@ from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.room import Use
 from gantrymq.store.values import NewRecord, Placement
 from gantrymq.transactions.config import TransactionConfig
-from gantrymq.transactions.history.events import Kind
+from gantrymq.transactions.history.events import EventKind
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.rebuild import rebuild
 from gantrymq.transactions.records.half import (
@@ -231,7 +231,7 @@ class TransactionCoordinator:
                 "or body; send every message as an object of its own"
             )
         self.counts.joined += 1
-        self.history.note(Kind.JOINED, half.place, peer=host_text(born_host))
+        self.history.note(EventKind.JOINED, half.place, peer=host_text(born_host))
         if has_decisive_checkers(text, half.group):
             self._lost_senders.sent(half, born_host)
         if half.state is State.STORING:

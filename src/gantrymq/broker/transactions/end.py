@@ -26,7 +26,7 @@ from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import born_host_of
 from gantrymq.store.log.conditions import Unconfirmed
-from gantrymq.transactions.history.events import EndRefusal, Kind
+from gantrymq.transactions.history.events import EndRefusal, EventKind
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half import parse_op, read_half
 from gantrymq.transactions.rules.resolve import RULES, EndAction, is_sender, may_mean
@@ -168,7 +168,7 @@ class EndOperation:
         except StoreUnavailable as error:
             self._counts.failed += 1
             decision = Decision.COMMITTED if action is EndAction.COMMIT else Decision.ROLLED_BACK
-            self._history.note(Kind.FAILED, half.place, decision)
+            self._history.note(EventKind.FAILED, half.place, decision)
             log.warning("half message %d stays open: %s", half.queue_offset, error)
             raise Refused(Refusal.UNAVAILABLE, str(error)) from error
         if half.has_turn:
@@ -200,14 +200,14 @@ class EndOperation:
         resolution = request.resolution
         if action is EndAction.ALREADY:
             self._counts.repeated += 1
-            self._history.note(Kind.REPEATED, place, resolution, peer=client.address)
+            self._history.note(EventKind.REPEATED, place, resolution, peer=client.address)
             return
         if action is EndAction.CONFLICT:
-            self._history.note(Kind.CONFLICT, place, resolution, peer=client.address)
+            self._history.note(EventKind.CONFLICT, place, resolution, peer=client.address)
             raise self._conflict(request)
         self._counts.refused += 1
         if action is not EndAction.NO_SUCH_HALF:
-            self._history.note(Kind.REFUSED, place, resolution, _REASONS[action], client.address)
+            self._history.note(EventKind.REFUSED, place, resolution, _REASONS[action], client.address)
         log.info("%s of %s refused: %s", resolution.name, client.address, action.name)
         named = f"half queue offset {request.queue_offset}, log offset {request.log_offset}"
         raise Refused(_REFUSALS[action], _REMARKS[action].format(place=named, group=request.group))
@@ -220,7 +220,7 @@ class EndOperation:
         counts = outstanding and half is not None and not self._checks.is_early(half)
         if not request.answers_check:
             place = request.queue_offset, request.log_offset
-            self._history.note(Kind.SAID_UNKNOWN, place, peer=client.address)
+            self._history.note(EventKind.SAID_UNKNOWN, place, peer=client.address)
         elif half is not None:
             self._history.answered_unknown(half, client.address, counts)
         if half is not None and outstanding:

@@ -14,7 +14,7 @@ from gantrymq.runtime.clock import Clock
 from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.room import Use
 from gantrymq.store.values import NewRecord
-from gantrymq.transactions.history.events import Kind
+from gantrymq.transactions.history.events import EventKind
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.commit import append_commit, append_commits
 from gantrymq.transactions.records.half import final_record, new_record_of, op_record, parked_record
@@ -233,7 +233,7 @@ class TransactionEndings:
     def _failed(self, half: OpenHalf, decision: Decision, error: StoreError) -> None:
         half.take(Event.FAILED)
         self._counts.failed += 1
-        self._history.note(Kind.FAILED, half.place, decision)
+        self._history.note(EventKind.FAILED, half.place, decision)
         log.error(
             "the decision %s of half message %d could not be stored, it stays open: %s",
             decision.name, half.queue_offset, error,

@@ -23,7 +23,7 @@ from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.history.diagnosis import CHECKS_SPAN_MAX, CheckProgress, Surroundings, diagnose
-from gantrymq.transactions.history.events import Event, Kind, key_of
+from gantrymq.transactions.history.events import EventKind, HistoryEvent, key_of
 from gantrymq.transactions.history.evidence import FinalRecord, HalfRecord, OpRecord
 from gantrymq.transactions.history.explanation import explanation, iso
 from gantrymq.transactions.records.half import parse_op
@@ -40,7 +40,15 @@ OPS_AT_ONCE: Final = 512
 OPS_SEARCHED_MAX: Final = 200_000
 """Op messages looked through for the one of a transaction; nearly always it is among the first."""
 STILL_OPEN: Final = frozenset(
-    {Kind.CHECKED, Kind.ANSWERED_UNKNOWN, Kind.SAID_UNKNOWN, Kind.NOBODY_ONLINE, Kind.LEFT, Kind.JOINED, Kind.FAILED}
+    {
+        EventKind.CHECKED,
+        EventKind.ANSWERED_UNKNOWN,
+        EventKind.SAID_UNKNOWN,
+        EventKind.NOBODY_ONLINE,
+        EventKind.LEFT,
+        EventKind.JOINED,
+        EventKind.FAILED,
+    }
 )
 """What happens to undecided ones only."""
 HALVES_AT_ONCE: Final = 2_000
@@ -164,7 +172,7 @@ class TransactionExplanations:
         ]
 
     async def _ops_of(
-        self, halves: list[HalfRecord], parked: list[HalfRecord], finals: list[FinalRecord], events: list[Event]
+        self, halves: list[HalfRecord], parked: list[HalfRecord], finals: list[FinalRecord], events: list[HistoryEvent]
     ) -> dict[int, OpRecord]:
         """The op messages of those halves that are decided."""
         final_ms = {final.half_log_offset: final.stored_ms for final in finals}

@@ -18,7 +18,7 @@ from gantrymq.errors import StoreError
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.disk import Disk, File
 from gantrymq.transactions.history import events
-from gantrymq.transactions.history.events import BROKER, Event, Kind, key_of, pack
+from gantrymq.transactions.history.events import BROKER, EventKind, HistoryEvent, key_of, pack
 from gantrymq.transactions.table.open_halves import OpenHalf
 
 log = logging.getLogger("gantrymq.transactions")
@@ -34,11 +34,11 @@ _TAIL_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 1024 * 1024
 """Read and looked through at once."""
 
-_CHECKED, _ANSWERED = int(Kind.CHECKED), int(Kind.ANSWERED_UNKNOWN)
-_NOBODY, _LEFT = int(Kind.NOBODY_ONLINE), int(Kind.LEFT)
+_CHECKED, _ANSWERED = int(EventKind.CHECKED), int(EventKind.ANSWERED_UNKNOWN)
+_NOBODY, _LEFT = int(EventKind.NOBODY_ONLINE), int(EventKind.LEFT)
 
 CLEAN_START, KILLED_START, FIRST_START = 1, 2, 0
-"""Details of Kind.STARTED."""
+"""Details of EventKind.STARTED."""
 
 
 class Journal:
@@ -57,7 +57,7 @@ class Journal:
         self.lost = 0
         """Bytes of events that the disk did not take."""
 
-    def open(self) -> Event | None:
+    def open(self) -> HistoryEvent | None:
         """Go on behind the last whole event, which is returned; what a crash tore is cut off. Raises StoreError,
         OSError.
         """
@@ -173,9 +173,9 @@ class TransactionHistory:
         except (StoreError, OSError) as error:
             self._complain(error)
             last = None
-        detail = FIRST_START if last is None else CLEAN_START if last.kind is Kind.STOPPED else KILLED_START
+        detail = FIRST_START if last is None else CLEAN_START if last.kind is EventKind.STOPPED else KILLED_START
         # Into both, so that each says since when it has been kept.
-        event = pack(Kind.STARTED, self._clock.wall_ms(), BROKER, detail)
+        event = pack(EventKind.STARTED, self._clock.wall_ms(), BROKER, detail)
         self._others.add(event)
         if self._checks.is_new:
             self._checks.add(event)
@@ -186,7 +186,7 @@ class TransactionHistory:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._others.add(pack(Kind.STOPPED, self._clock.wall_ms(), BROKER))
+        self._others.add(pack(EventKind.STOPPED, self._clock.wall_ms(), BROKER))
         self._write()
         self._checks.close()
         self._others.close()
@@ -214,7 +214,7 @@ class TransactionHistory:
         self._add(self._checks, pack(_NOBODY, self._clock.wall_ms(), key))
 
     def note(
-        self, kind: Kind, place: tuple[int, int], detail: int = 0, number: int = 0, peer: str = "", text: str = ""
+        self, kind: EventKind, place: tuple[int, int], detail: int = 0, number: int = 0, peer: str = "", text: str = ""
     ) -> None:
         """Anything else. ``place``: queue offset and log offset of the half."""
         self._add(self._others, pack(kind, self._clock.wall_ms(), key_of(*place), detail, number, peer, text))
@@ -242,10 +242,10 @@ class TransactionHistory:
 
     # What is known.
 
-    async def of(self, places: Iterable[tuple[int, int]]) -> list[Event]:
+    async def of(self, places: Iterable[tuple[int, int]]) -> list[HistoryEvent]:
         """The events of these halves and of the broker, in order of time as far as its clock tells it."""
         keys = {BROKER, *(key_of(*place) for place in places)}
-        found: list[Event] = []
+        found: list[HistoryEvent] = []
         # Piece by piece with pauses, so that a full journal of checks delays nobody else.
         for piece, new in chain(self._others.pieces(), self._checks.pieces()):
             for key in keys:

@@ -18,7 +18,7 @@ from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, PARKED
 from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.message_store import MessageStore
-from gantrymq.transactions.history.events import Kind
+from gantrymq.transactions.history.events import EventKind
 from gantrymq.transactions.table.open_halves import OpenHalf
 
 log = logging.getLogger("gantrymq.transactions")
@@ -46,7 +46,7 @@ class ResumeOperation:
                 return
             self._coordinator.parked.resumed(parked.queue_offset)
             note = "" if operator is None else operator.note
-            self._coordinator.history.note(Kind.RESUMED, half.place, peer=client.address, text=note)
+            self._coordinator.history.note(EventKind.RESUMED, half.place, peer=client.address, text=note)
             log.warning(
                 "half message %s of group %s is open again%s", half.unique_key, half.group,
                 f" by operator: {note}" if note else "",

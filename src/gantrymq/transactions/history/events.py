@@ -33,7 +33,7 @@ from gantrymq.errors import LocalProtocolError
 from gantrymq.protocol.hosts import host_text, pack_host
 
 
-class Kind(enum.IntEnum):
+class EventKind(enum.IntEnum):
     """What happened. The numbers are stored."""
 
     STARTED = 1
@@ -74,10 +74,10 @@ class EndRefusal(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class HistoryEvent:
     """One thing that happened."""
 
-    kind: Kind
+    kind: EventKind
     time_ms: int
     """By the broker's wall clock."""
     key: int
@@ -102,7 +102,7 @@ _PORT_OF_HOST: Final = struct.Struct(">i")
 MIN_BYTES: Final = _HEAD.size + _CRC.size
 MAX_BYTES: Final = 255
 _NUMBER_MAX: Final = (1 << 16) - 1
-_KINDS: Final = {int(kind): kind for kind in Kind}
+_KINDS: Final = {int(kind): kind for kind in EventKind}
 
 
 def key_of(queue_offset: int, log_offset: int) -> int:
@@ -110,7 +110,7 @@ def key_of(queue_offset: int, log_offset: int) -> int:
     return (queue_offset & (1 << 48) - 1) << 16 | log_offset % _CHECK_PRIME
 
 
-def encode(event: Event) -> bytes:
+def encode(event: HistoryEvent) -> bytes:
     """An event's bytes; see ``pack``."""
     return pack(event.kind, event.time_ms, event.key, event.detail, event.number, event.peer, event.text)
 
@@ -132,7 +132,7 @@ def pack(kind: int, time_ms: int, key: int, detail: int = 0, number: int = 0, pe
     return data + _CRC.pack(crc32(data))
 
 
-def decode(data: bytes, at: int = 0) -> Event | None:
+def decode(data: bytes, at: int = 0) -> HistoryEvent | None:
     """The event that begins at ``at``; None when none does."""
     if not 0 <= at <= len(data) - MIN_BYTES:
         return None
@@ -145,10 +145,10 @@ def decode(data: bytes, at: int = 0) -> Event | None:
     peer_end = at + _HEAD.size + peer_bytes
     peer = _peer_text(data[at + _HEAD.size : peer_end]) if peer_bytes else ""
     text = data[peer_end : end - _CRC.size].decode(errors="replace")
-    return Event(kind, high << 32 | low, key, detail, number, peer, text)
+    return HistoryEvent(kind, high << 32 | low, key, detail, number, peer, text)
 
 
-def events_of(key: int, data: bytes, begin_below: int | None = None) -> Iterator[Event]:
+def events_of(key: int, data: bytes, begin_below: int | None = None) -> Iterator[HistoryEvent]:
     """The events with this key in a piece of a journal, in their order: those that begin before ``begin_below``."""
     wanted = _KEY.pack(key)
     stop = len(data) if begin_below is None else begin_below + _KEY_AT + len(wanted) - 1
@@ -160,12 +160,12 @@ def events_of(key: int, data: bytes, begin_below: int | None = None) -> Iterator
         at = data.find(wanted, at + 1, stop)
 
 
-def first_event(data: bytes) -> Event | None:
+def first_event(data: bytes) -> HistoryEvent | None:
     """The first whole event of a piece of a journal."""
     return next((event for at in range(len(data)) if (event := decode(data, at)) is not None), None)
 
 
-def end_of_last(data: bytes) -> tuple[int, Event | None]:
+def end_of_last(data: bytes) -> tuple[int, HistoryEvent | None]:
     """(end, event) of the last whole event of a piece of a journal; (0, None) when there is none."""
     at, end, last = 0, 0, None
     while at < len(data):

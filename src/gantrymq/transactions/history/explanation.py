@@ -9,7 +9,7 @@ from typing import Any
 
 from gantrymq.runtime import calendar
 from gantrymq.transactions.history.diagnosis import Surroundings, Transaction
-from gantrymq.transactions.history.events import Event, Kind
+from gantrymq.transactions.history.events import EventKind, HistoryEvent
 from gantrymq.transactions.history.timeline import checks_in_short, timeline
 from gantrymq.transactions.rules.states import State
 
@@ -19,7 +19,7 @@ def explanation(
     broker: str,
     address: str,
     around: Surroundings,
-    events: Sequence[Event] = (),
+    events: Sequence[HistoryEvent] = (),
     *,
     events_since_ms: int | None = None,
     events_lost: bool = False,
@@ -70,7 +70,7 @@ def explanation(
 
 
 def _notes(
-    transaction: Transaction, around: Surroundings, events: Sequence[Event], since_ms: int | None, lost: bool
+    transaction: Transaction, around: Surroundings, events: Sequence[HistoryEvent], since_ms: int | None, lost: bool
 ) -> list[str]:
     """What is not known, so that missing events are not mistaken for events that did not happen."""
     if around.rewrites_halves:
@@ -82,7 +82,7 @@ def _notes(
         notes.append(f"Checks, answers and refusals {since} are not known: the journal of events does not reach back.")
     if lost:
         notes.append("Not all events since the start of the broker could be written: some may be missing.")
-    if any(event.kind is Kind.STARTED and event.detail == 2 and event.time_ms > first for event in events):
+    if any(event.kind is EventKind.STARTED and event.detail == 2 and event.time_ms > first for event in events):
         notes.append("The broker died and was started again meanwhile: events of its last second may be missing.")
     return notes
 

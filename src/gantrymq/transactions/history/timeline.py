@@ -10,7 +10,7 @@ from typing import Final
 
 from gantrymq.message.transaction import Resolution
 from gantrymq.transactions.history.diagnosis import Surroundings, Transaction
-from gantrymq.transactions.history.events import EndRefusal, Event, Kind, key_of
+from gantrymq.transactions.history.events import EndRefusal, EventKind, HistoryEvent, key_of
 from gantrymq.transactions.history.evidence import HalfRecord, OpRecord
 from gantrymq.transactions.rules.check_policy import immunity_ms
 from gantrymq.transactions.rules.states import State
@@ -71,42 +71,42 @@ REFUSED: Final[dict[int, str]] = {
 }
 """Why an end was refused, by number of the event."""
 
-SENTENCES: Final[dict[Kind, Words]] = {
-    Kind.STOPPED: ("broker_stopped", "the broker was stopped", "in order"),
-    Kind.CHECKED: ("check_sent", "check {number} was sent to {peer}", "{why}"),
-    Kind.ANSWERED_UNKNOWN: ("check_answered", "{peer} answered the check with UNKNOWN", "{why}"),
-    Kind.SAID_UNKNOWN: (
+SENTENCES: Final[dict[EventKind, Words]] = {
+    EventKind.STOPPED: ("broker_stopped", "the broker was stopped", "in order"),
+    EventKind.CHECKED: ("check_sent", "check {number} was sent to {peer}", "{why}"),
+    EventKind.ANSWERED_UNKNOWN: ("check_answered", "{peer} answered the check with UNKNOWN", "{why}"),
+    EventKind.SAID_UNKNOWN: (
         "ended_unknown",
         "{peer} ended it with UNKNOWN",
         "its listener did not say how the local transaction ended; producers will be asked",
     ),
-    Kind.NOBODY_ONLINE: (
+    EventKind.NOBODY_ONLINE: (
         "nobody_online",
         "a check was due, and no producer was online",
         "no producer of {group} was connected to this broker",
     ),
-    Kind.LEFT: (
+    EventKind.LEFT: (
         "asked_one_left",
         "{peer} disconnected before it answered",
         "its connection closed: it was stopped or killed, or the network failed",
     ),
-    Kind.REPEATED: (
+    EventKind.REPEATED: (
         "end_repeated",
         "{peer} ended it with {wanted} again; nothing changed",
         "it was {decided} already; a client that got no answer sends the end again",
     ),
-    Kind.CONFLICT: (
+    EventKind.CONFLICT: (
         "conflicting_end",
         "{peer} ended it with {wanted}, and was refused",
         "too late: it was {decided} already, and the first decision stands",
     ),
-    Kind.REFUSED: ("end_refused", "{peer} ended it with {wanted}, and was refused", "{why}"),
-    Kind.FAILED: (
+    EventKind.REFUSED: ("end_refused", "{peer} ended it with {wanted}, and was refused", "{why}"),
+    EventKind.FAILED: (
         "decision_not_stored",
         "the decision {wanted} could not be stored; it stays open",
         "the write failed; the broker's log says why",
     ),
-    Kind.JOINED: (
+    EventKind.JOINED: (
         "send_retried",
         "{peer} sent it again; it joined this half, and nothing was stored twice",
         "most likely the answer to the first send did not reach its producer",
@@ -114,7 +114,7 @@ SENTENCES: Final[dict[Kind, Words]] = {
 }
 """The other kinds show in the records: RESUMED adds the reason to one of those."""
 
-OF_CHECKS: Final = frozenset({Kind.CHECKED, Kind.ANSWERED_UNKNOWN, Kind.NOBODY_ONLINE, Kind.LEFT})
+OF_CHECKS: Final = frozenset({EventKind.CHECKED, EventKind.ANSWERED_UNKNOWN, EventKind.NOBODY_ONLINE, EventKind.LEFT})
 _WANTED: Final = {int(resolution): resolution.name for resolution in Resolution} | {
     int(Decision.COMMITTED): "COMMIT", int(Decision.ROLLED_BACK): "ROLLBACK", int(Decision.PARKED): "to park it",
 }  # fmt: skip
@@ -148,7 +148,7 @@ ENDINGS: Final[dict[Decision, tuple[str, str]]] = {
 }
 
 
-def timeline(transaction: Transaction, events: Sequence[Event], around: Surroundings) -> list[TimelineEntry]:
+def timeline(transaction: Transaction, events: Sequence[HistoryEvent], around: Surroundings) -> list[TimelineEntry]:
     """All that is known, in order of time. ``events``: of its halves and of the broker, in order."""
     first = transaction.halves[0].stored_ms if transaction.halves else transaction.half.stored_ms
     last = _last_ms(transaction, events, around)
@@ -158,16 +158,16 @@ def timeline(transaction: Transaction, events: Sequence[Event], around: Surround
     return sorted(entries, key=lambda entry: entry.at_ms)
 
 
-def checks_in_short(events: Iterable[Event], now_ms: int, interval_ms: int) -> str:
+def checks_in_short(events: Iterable[HistoryEvent], now_ms: int, interval_ms: int) -> str:
     """How checks were answered, as a sentence; empty when none was sent."""
     sent = unknown = 0
-    pending: Event | None = None
+    pending: HistoryEvent | None = None
     for event in events:
-        if event.kind is Kind.CHECKED:
+        if event.kind is EventKind.CHECKED:
             sent, pending = sent + 1, event
-        elif event.kind is Kind.ANSWERED_UNKNOWN and event.detail:
+        elif event.kind is EventKind.ANSWERED_UNKNOWN and event.detail:
             unknown, pending = unknown + 1, None
-        elif event.kind is Kind.LEFT:
+        elif event.kind is EventKind.LEFT:
             pending = None
     waits = pending is not None and now_ms - pending.time_ms < interval_ms
     silent = sent - unknown - waits
@@ -179,11 +179,11 @@ def checks_in_short(events: Iterable[Event], now_ms: int, interval_ms: int) -> s
     return f"Checks: {sent} sent, {', '.join(parts)}."
 
 
-def _is_of_broker(event: Event) -> bool:
-    return event.kind is Kind.STARTED or event.kind is Kind.STOPPED
+def _is_of_broker(event: HistoryEvent) -> bool:
+    return event.kind is EventKind.STARTED or event.kind is EventKind.STOPPED
 
 
-def _last_ms(transaction: Transaction, events: Iterable[Event], around: Surroundings) -> int:
+def _last_ms(transaction: Transaction, events: Iterable[HistoryEvent], around: Surroundings) -> int:
     """Until when the broker's own events matter: now, or the last thing that happened to a transaction that is over."""
     if transaction.state in (State.OPEN, State.PARKED) or transaction.op is None:
         return around.now_ms
@@ -193,8 +193,10 @@ def _last_ms(transaction: Transaction, events: Iterable[Event], around: Surround
 # Records.
 
 
-def _from_records(transaction: Transaction, events: Sequence[Event], around: Surroundings) -> Iterator[TimelineEntry]:
-    resumed = {event.key: event for event in events if event.kind is Kind.RESUMED}
+def _from_records(
+    transaction: Transaction, events: Sequence[HistoryEvent], around: Surroundings
+) -> Iterator[TimelineEntry]:
+    resumed = {event.key: event for event in events if event.kind is EventKind.RESUMED}
     for number, half in enumerate(transaction.halves):
         yield _stored(transaction, half, number, resumed.get(key_of(half.queue_offset, half.log_offset)))
         op = transaction.ops.get(half.queue_offset)
@@ -203,7 +205,7 @@ def _from_records(transaction: Transaction, events: Sequence[Event], around: Sur
     yield from _endings(transaction)
 
 
-def _stored(transaction: Transaction, half: HalfRecord, number: int, resumed: Event | None) -> TimelineEntry:
+def _stored(transaction: Transaction, half: HalfRecord, number: int, resumed: HistoryEvent | None) -> TimelineEntry:
     place = f"half queue offset {half.queue_offset}, log offset {half.log_offset}"
     if half.put_back:
         return TimelineEntry(
@@ -258,33 +260,33 @@ def _endings(transaction: Transaction) -> Iterator[TimelineEntry]:
 # Journal.
 
 
-def _from_journal(transaction: Transaction, events: Iterable[Event]) -> Iterator[TimelineEntry]:
+def _from_journal(transaction: Transaction, events: Iterable[HistoryEvent]) -> Iterator[TimelineEntry]:
     decisions = {
         key_of(half.queue_offset, half.log_offset): transaction.ops[half.queue_offset].decision
         for half in transaction.halves
         if half.queue_offset in transaction.ops
     }
     restarted, of = False, -1
-    before: Kind | None = None  # what became of the check before
+    before: EventKind | None = None  # what became of the check before
     for event in events:
         why = ""
         if event.kind in OF_CHECKS and event.key != of:
             before, of = None, event.key  # another half: an operator resumed it
-        if event.kind is Kind.STARTED:
+        if event.kind is EventKind.STARTED:
             restarted = True
             name, what, cause = STARTED.get(event.detail, STARTED[2])
             yield TimelineEntry(event.time_ms, name, what, cause)
             continue
-        if event.kind is Kind.CHECKED:
+        if event.kind is EventKind.CHECKED:
             why = CHECKED[_why_checked(event, before, restarted)].format(group=transaction.group)
-            before, restarted = Kind.CHECKED, False
-        elif event.kind in (Kind.NOBODY_ONLINE, Kind.LEFT):
+            before, restarted = EventKind.CHECKED, False
+        elif event.kind in (EventKind.NOBODY_ONLINE, EventKind.LEFT):
             before = event.kind
-        elif event.kind is Kind.ANSWERED_UNKNOWN:
+        elif event.kind is EventKind.ANSWERED_UNKNOWN:
             before = event.kind
             why = "its checker cannot tell (yet), or it failed"
             why += "" if event.detail else "; not counted, as no check was waiting for an answer"
-        elif event.kind is Kind.REFUSED:
+        elif event.kind is EventKind.REFUSED:
             why = REFUSED.get(event.number, REFUSED[EndRefusal.OTHER]).format(
                 group=transaction.group, topic=transaction.topic
             )
@@ -292,21 +294,21 @@ def _from_journal(transaction: Transaction, events: Iterable[Event]) -> Iterator
             yield _entry_of(event, transaction, DECIDED[decisions.get(event.key, Decision.NONE)], why)
 
 
-def _why_checked(event: Event, before: Kind | None, restarted: bool) -> int:
+def _why_checked(event: HistoryEvent, before: EventKind | None, restarted: bool) -> int:
     """``before``: what came of the check before, None when there was none."""
     if event.detail:
         return EARLY
-    if restarted and before in (Kind.CHECKED, Kind.ANSWERED_UNKNOWN, Kind.LEFT):
+    if restarted and before in (EventKind.CHECKED, EventKind.ANSWERED_UNKNOWN, EventKind.LEFT):
         return AFTER_START
     return {
         None: FIRST,
-        Kind.NOBODY_ONLINE: AFTER_NOBODY,
-        Kind.LEFT: AFTER_LEFT,
-        Kind.ANSWERED_UNKNOWN: AFTER_UNKNOWN,
+        EventKind.NOBODY_ONLINE: AFTER_NOBODY,
+        EventKind.LEFT: AFTER_LEFT,
+        EventKind.ANSWERED_UNKNOWN: AFTER_UNKNOWN,
     }.get(before, AFTER_SILENCE)
 
 
-def _entry_of(event: Event, transaction: Transaction, decided: str, why: str) -> TimelineEntry:
+def _entry_of(event: HistoryEvent, transaction: Transaction, decided: str, why: str) -> TimelineEntry:
     name, what, cause = SENTENCES[event.kind]
     words = {
         "peer": event.peer or "somebody", "number": event.number, "group": transaction.group, "why": why,
