@@ -20,6 +20,7 @@ from gantrymq.broker.operations.admission import Admission, stamp_of
 from gantrymq.broker.operations.cleaning import Cleaning
 from gantrymq.broker.operations.connections import Connections
 from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
+from gantrymq.broker.operations.delays_and_retries import DelaysAndRetries
 from gantrymq.broker.operations.explaining import Explaining
 from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
@@ -37,7 +38,6 @@ from gantrymq.broker.operations.send_batch import BatchSends
 from gantrymq.broker.operations.send_half import HalfSends
 from gantrymq.broker.operations.send_halves import HalvesSends
 from gantrymq.broker.operations.settings import SettingsAdministration
-from gantrymq.broker.operations.steered import Steering
 from gantrymq.broker.operations.table_changes import TableChanges
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.outside import Outside, Place
@@ -162,9 +162,11 @@ def _sending(parts: Parts) -> Sending:
     unique_ids = UniqueIds(rng, clock, parts.place.host[:-4], rng.below(1 << 16))
     admission = Admission(config, topics, rng, parts.announce, store.room)
     halves = HalfSends(config, admission, parts.waiting.coordinator)
-    steering = Steering(topics, groups, parts.waiting.time, delays_ms, rules, None if timer is None else timer.now_ms)
+    delays_and_retries = DelaysAndRetries(
+        topics, groups, parts.waiting.time, delays_ms, rules, None if timer is None else timer.now_ms
+    )
     return Sending(
-        Sends(config, admission, durability, halves, steering, unique_ids, parts.counters),
+        Sends(config, admission, durability, halves, delays_and_retries, unique_ids, parts.counters),
         BatchSends(admission, durability, unique_ids),
         HalvesSends(admission, durability, halves, parts.waiting.coordinator, stamp_of(config)),
         SendBacks(store, topics, groups, rng, parts.waiting.time, delays_ms, parts.counters, parts.rights),

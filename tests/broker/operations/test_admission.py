@@ -33,10 +33,9 @@ def test_only_the_send_that_made_a_topic_waits_for_the_name_servers() -> None:
     """A one-way send is never answered, so it never asks; the next sender was taken for the maker of its topic."""
     door = admission()
     door.admit(send_header("Old"), 1)
-    door.admit(send_header("New"), 1)
-    assert door.made_topic
-    door.admit(send_header("Old"), 1)
-    assert not door.made_topic
+    assert door.admit(send_header("New"), 1)[0].made_topic
+    assert not door.admit(send_header("New"), 1)[0].made_topic
+    assert not door.admit(send_header("Old"), 1)[0].made_topic
 
 
 def test_a_send_that_is_refused_after_it_made_its_topic_leaves_nothing_to_the_next() -> None:
@@ -44,16 +43,14 @@ def test_a_send_that_is_refused_after_it_made_its_topic_leaves_nothing_to_the_ne
     door.admit(send_header("Old"), 1)
     with pytest.raises(Refused, match="queueId"):
         door.admit(send_header("New", queue_id=99), 1)
-    door.target(send_header("Old"))
-    assert not door.made_topic
+    assert not door.target(send_header("Old")).made_topic
 
 
 def test_who_made_a_topic_is_answered_when_the_name_servers_know_it() -> None:
     waiting: list[Callable[[], None]] = []
     answered: list[object] = []
     door = admission(waiting.append)
-    door.admit(send_header("New"), 1)
-    assert door.made_topic
+    assert door.admit(send_header("New"), 1)[0].made_topic
     finish = door.when_known(answered.append)
     door.admit(send_header("New"), 1)
     finish(None)

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gantrymq.broker.operations.admission import is_set, separated, unique_key_of, waits
-from gantrymq.broker.operations.properties_text import STEERING, read_ordinary
-from gantrymq.broker.operations.steered import NOT_THE_SENDERS
+from gantrymq.broker.operations.delays_and_retries import NOT_THE_SENDERS
+from gantrymq.broker.operations.properties_text import NOT_ORDINARY, read_ordinary
 from gantrymq.message import properties
 from gantrymq.store.dispatch import tags_code_of
 from gantrymq.store.values import NewRecord
@@ -20,7 +20,7 @@ JAVA = f"KEYS\x01k1\x02UNIQ_KEY\x01{KEY}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
 HALF = f"TRAN_MSG\x01true\x02PGROUP\x01PG\x02{JAVA}"
 NAMES = st.one_of(
     st.sampled_from(
-        [*sorted(properties.RESERVED | STEERING), "a", "MYKEYS", "MY_UNIQ_KEY", "TAGS2", "DELAYED", "", "\0"]
+        [*sorted(properties.RESERVED | NOT_ORDINARY), "a", "MYKEYS", "MY_UNIQ_KEY", "TAGS2", "DELAYED", "", "\0"]
     ),
     st.sampled_from(["UNIQ_KEY", "TAGS", "WAIT", "KEYS", "TRAN_MSG", "PGROUP", properties.IMMUNE_WHILE_CONNECTED]),
 )
@@ -57,8 +57,8 @@ def test_an_ordinary_text_is_read_as_the_searches_read_it(text: str) -> None:
         assert stored.properties == with_real_place(text, "Orders", 3, unique_key)
 
 
-@pytest.mark.parametrize("name", sorted(STEERING))
-def test_a_text_with_a_steering_property_is_not_ordinary(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(NOT_ORDINARY))
+def test_a_text_with_such_a_property_is_not_ordinary(name: str) -> None:
     assert read_ordinary(f"UNIQ_KEY\x01A\x02{name}\x01x\x02a\x01b\x02") is None
     assert read_ordinary(f"UNIQ_KEY\x01A\x02{name}S\x01{name}\x02a\x01b\x02") is not None
 

@@ -42,7 +42,7 @@ from gantrymq.broker.filtering.predicate import Predicate
 from gantrymq.message import properties
 
 Evaluated: TypeAlias = Callable[[str], Any]
-Decision: TypeAlias = Callable[[str], bool | None]
+Verdict: TypeAlias = Callable[[str], bool | None]
 Order: TypeAlias = Callable[[Any, Any], int]
 
 COMPILED: Final = 512
@@ -92,7 +92,7 @@ def predicate(root: Node) -> Predicate:
     return wants
 
 
-class _Kind(enum.Enum):
+class _ValueType(enum.Enum):
     """What a part yields when it does not yield nothing."""
 
     TEXT = enum.auto()
@@ -103,34 +103,34 @@ class _Kind(enum.Enum):
     NOTHING = enum.auto()
 
 
-_INTEGERS: Final = (_Kind.INT, _Kind.LONG)
+_INTEGERS: Final = (_ValueType.INT, _ValueType.LONG)
 
 
-def _value(node: Node) -> tuple[_Kind, Evaluated]:
+def _value(node: Node) -> tuple[_ValueType, Evaluated]:
     """What a node yields, and how."""
     match node:
         case Property(name):
-            return _Kind.TEXT, properties.finder(name)
+            return _ValueType.TEXT, properties.finder(name)
         case Text(value):
-            return _Kind.TEXT, lambda _: value
+            return _ValueType.TEXT, lambda _: value
         case Whole() | Decimal() | Negate():
             return _number(node)
         case _:
-            return _Kind.BOOLEAN, _decision(node)
+            return _ValueType.BOOLEAN, _decision(node)
 
 
-def _number(node: Node, sign: int = 1) -> tuple[_Kind, Evaluated]:
+def _number(node: Node, sign: int = 1) -> tuple[_ValueType, Evaluated]:
     match node:
         case Whole(value):
             signed = sign * value
-            return (_Kind.INT if -(1 << 31) <= value < 1 << 31 else _Kind.LONG), lambda _: signed
+            return (_ValueType.INT if -(1 << 31) <= value < 1 << 31 else _ValueType.LONG), lambda _: signed
         case Decimal(value):
             negative = sign * value
-            return _Kind.DOUBLE, lambda _: negative
+            return _ValueType.DOUBLE, lambda _: negative
         case Negate(operand):
             return _number(operand, -sign)
         case _:
-            return _Kind.NOTHING, _nothing
+            return _ValueType.NOTHING, _nothing
 
 
 def _nothing(_text: str) -> None:
@@ -140,7 +140,7 @@ def _nothing(_text: str) -> None:
 # Decisions.
 
 
-def _decision(node: Node) -> Decision:
+def _decision(node: Node) -> Verdict:
     match node:
         case Truth(value):
             return lambda _: value
@@ -170,7 +170,7 @@ def _decision(node: Node) -> Decision:
             raise ValueError(f"{node} decides nothing")  # the parser makes no such tree
 
 
-def _inverted(decide: Decision) -> Decision:
+def _inverted(decide: Verdict) -> Verdict:
     def evaluate(text: str) -> bool | None:
         decided = decide(text)
         return None if decided is None else not decided
@@ -178,7 +178,7 @@ def _inverted(decide: Decision) -> Decision:
     return evaluate
 
 
-def _first_of(settles: bool, decisions: list[Decision]) -> Decision:
+def _first_of(settles: bool, decisions: list[Verdict]) -> Verdict:
     """The first ``settles`` ends it; then nothing counts more than the opposite."""
 
     def evaluate(text: str) -> bool | None:
@@ -194,7 +194,7 @@ def _first_of(settles: bool, decisions: list[Decision]) -> Decision:
     return evaluate
 
 
-def _between(operand: Node, low: Node, high: Node, negated: bool) -> Decision:
+def _between(operand: Node, low: Node, high: Node, negated: bool) -> Verdict:
     if negated:
         outside = [_compare(Comparison.LESS, operand, low), _compare(Comparison.GREATER, operand, high)]
         return _first_of(True, outside)
@@ -202,7 +202,7 @@ def _between(operand: Node, low: Node, high: Node, negated: bool) -> Decision:
     return _first_of(False, inside)
 
 
-def _member(operand: Property, values: frozenset[str], negated: bool) -> Decision:
+def _member(operand: Property, values: frozenset[str], negated: bool) -> Verdict:
     find = properties.finder(operand.name)
 
     def evaluate(text: str) -> bool | None:
@@ -219,13 +219,13 @@ _TESTS: Final[dict[TextTest, Callable[[str, str], bool]]] = {
 }
 
 
-def _text_match(node: TextMatch) -> Decision:
+def _text_match(node: TextMatch) -> Verdict:
     """No, also when negated, for what is not there or no text, and for the empty text."""
     kind, evaluate = _value(node.operand)
     wanted, negated, test = node.value, node.negated, _TESTS[node.test]
     if not wanted:
         return lambda _: False
-    if kind is not _Kind.TEXT:
+    if kind is not _ValueType.TEXT:
         # What is no text is still evaluated: it may fail.
         return lambda text: evaluate(text) is not None and False
 
@@ -246,7 +246,7 @@ _SIGNS: Final[dict[Comparison, Callable[[int], bool]]] = {
 }
 
 
-def _compare(comparison: Comparison, left: Node, right: Node) -> Decision:
+def _compare(comparison: Comparison, left: Node, right: Node) -> Verdict:
     left_kind, left_value = _value(left)
     right_kind, right_value = _value(right)
     if comparison is Comparison.NOT_EQUAL:
@@ -256,7 +256,7 @@ def _compare(comparison: Comparison, left: Node, right: Node) -> Decision:
     return _ordered(_order(left_kind, right_kind), _SIGNS[comparison], left_value, right_value)
 
 
-def _equal(same: Callable[[Any, Any], bool], left: Evaluated, right: Evaluated) -> Decision:
+def _equal(same: Callable[[Any, Any], bool], left: Evaluated, right: Evaluated) -> Verdict:
     """Nothing equals nothing. Which of the sides is missing matters: nothing = 1 says nothing, 1 = nothing says no."""
 
     def evaluate(text: str) -> bool | None:
@@ -268,7 +268,7 @@ def _equal(same: Callable[[Any, Any], bool], left: Evaluated, right: Evaluated) 
     return evaluate
 
 
-def _ordered(order: Order, sign: Callable[[int], bool], left: Evaluated, right: Evaluated) -> Decision:
+def _ordered(order: Order, sign: Callable[[int], bool], left: Evaluated, right: Evaluated) -> Verdict:
     def evaluate(text: str) -> bool | None:
         mine = left(text)
         if mine is None:
@@ -279,14 +279,14 @@ def _ordered(order: Order, sign: Callable[[int], bool], left: Evaluated, right: 
     return evaluate
 
 
-def _equality(left: _Kind, right: _Kind) -> Callable[[Any, Any], bool]:
-    if left is right and left is not _Kind.DOUBLE:
+def _equality(left: _ValueType, right: _ValueType) -> Callable[[Any, Any], bool]:
+    if left is right and left is not _ValueType.DOUBLE:
         return operator.eq
-    if left is _Kind.BOOLEAN and right is _Kind.TEXT:
+    if left is _ValueType.BOOLEAN and right is _ValueType.TEXT:
         return _not_comparable
-    if left is _Kind.TEXT and right is _Kind.BOOLEAN:
+    if left is _ValueType.TEXT and right is _ValueType.BOOLEAN:
         return lambda mine, other: (mine.lower() == "true") is other
-    if _Kind.BOOLEAN in (left, right):
+    if _ValueType.BOOLEAN in (left, right):
         return lambda mine, other: False
     order = _order(left, right)
     return lambda mine, other: order(mine, other) == 0
@@ -297,16 +297,16 @@ def _not_comparable(mine: object, other: object) -> bool:
     raise ValueError(f"{mine} on the left cannot be compared with the text {other!r} on the right; exchange them")
 
 
-def _order(left: _Kind, right: _Kind) -> Order:
+def _order(left: _ValueType, right: _ValueType) -> Order:
     """How two values of these kinds are brought to one type and ordered: a text becomes the other side's type."""
-    if _Kind.NOTHING in (left, right):
+    if _ValueType.NOTHING in (left, right):
         return lambda mine, other: 0  # never called
-    if left is _Kind.TEXT and right is _Kind.TEXT:
+    if left is _ValueType.TEXT and right is _ValueType.TEXT:
         return lambda mine, other: java_numbers.order(java_numbers.double(mine), java_numbers.double(other))
-    if left is _Kind.TEXT:
+    if left is _ValueType.TEXT:
         read, order = _reading(right)
         return lambda mine, other: order(read(mine), other)
-    if right is _Kind.TEXT:
+    if right is _ValueType.TEXT:
         read, order = _reading(left)
         return lambda mine, other: order(mine, read(other))
     if left in _INTEGERS and right in _INTEGERS:
@@ -314,11 +314,11 @@ def _order(left: _Kind, right: _Kind) -> Order:
     return lambda mine, other: java_numbers.order(float(mine), float(other))
 
 
-def _reading(kind: _Kind) -> tuple[Callable[[str], Any], Order]:
+def _reading(kind: _ValueType) -> tuple[Callable[[str], Any], Order]:
     """How a text is read as such a number, and how two of them are ordered."""
-    if kind is _Kind.DOUBLE:
+    if kind is _ValueType.DOUBLE:
         return java_numbers.double, java_numbers.order
-    bits = 32 if kind is _Kind.INT else 64
+    bits = 32 if kind is _ValueType.INT else 64
     return lambda text: java_numbers.whole(text, bits), _order_whole
 
 

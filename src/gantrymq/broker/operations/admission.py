@@ -6,7 +6,7 @@ is the hot path of a broker. Source: AbstractSendMessageProcessor.msgCheck; docs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NoReturn
 
@@ -48,6 +48,8 @@ class Target:
     kinds: frozenset[int] | None
     """The kinds of messages (``message.message_types``) that the topic accepts by its type; None: all."""
     is_retry: bool
+    made_topic: bool = False
+    """Whether the send that was let in made the topic, so that its answer waits until the name servers know it."""
 
 
 class Admission:
@@ -59,8 +61,6 @@ class Admission:
         self._topics = topics
         self._rng = rng
         self._announce = announce
-        self.made_topic = False
-        """Whether the send let in last made its topic; set anew by each, as nobody asks after a one-way one."""
         self._targets: dict[str, Target] = {}
         topics.changed.append(lambda _: self._targets.clear())
         config.changed.append(self._targets.clear)
@@ -68,7 +68,6 @@ class Admission:
     def admit(self, message: Submission, body_bytes: int) -> tuple[Target, int]:
         """The topic a message is for and the queue that is written to, after all checks of this module but that of the
         properties."""
-        self.made_topic = False
         if self._room.tight:
             self._check_room()
         target = self._targets.get(message.topic) or self._admit(message)
@@ -78,7 +77,6 @@ class Admission:
 
     def target(self, message: Submission) -> Target:
         """The topic a message is for; it is made when that is allowed."""
-        self.made_topic = False
         if self._room.tight:
             self._check_room()
         return self._targets.get(message.topic) or self._admit(message)
@@ -100,9 +98,9 @@ class Admission:
             raise Refused(Refusal.NOT_PERMITTED, f"Sending message to topic[{topic}] is forbidden.")
         config = self._topics.get(topic)
         is_retry = topic.startswith(system_topics.RETRY_PREFIX)
+        made_topic = config is None and not is_retry
         if config is None:
             config = self._make(message, is_retry)
-            self.made_topic = config is not None and not is_retry
         if config is None:
             raise Refused(
                 Refusal.TOPIC_UNKNOWN,
@@ -122,7 +120,7 @@ class Admission:
             ),
             is_retry,
         )
-        return target
+        return replace(target, made_topic=True) if made_topic else target
 
     def _make(self, message: Submission, is_retry: bool) -> TopicConfig | None:
         try:

@@ -25,7 +25,7 @@ QUEUES_AT_ONCE: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class TopicProgress:
+class TopicOffsets:
     """What the queues of a topic hold."""
 
     queues: dict[MessageQueue, TopicOffset]
@@ -34,7 +34,7 @@ class TopicProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupProgress:
+class GroupTopicProgress:
     """How far a group is in some queues of a topic. A group may have many thousands of queues, so its progress is a
     sequence of these, between which others are served."""
 
@@ -67,7 +67,7 @@ class ProgressQuestions:
         self._statistics = statistics
         self._clock = clock
 
-    def of_topic(self, topic: str) -> TopicProgress:
+    def of_topic(self, topic: str) -> TopicOffsets:
         """What the queues of a topic hold."""
         config = self._topic(topic)
         table: dict[MessageQueue, TopicOffset] = {}
@@ -77,7 +77,7 @@ class ProgressQuestions:
             table[MessageQueue(config.topic_name, self._broker_name, queue_id)] = TopicOffset(
                 min_offset=first, max_offset=end, last_update_timestamp=last or 0
             )
-        return TopicProgress(table, self._statistics.per_second(TOPIC_PUT_NUMS, config.topic_name))
+        return TopicOffsets(table, self._statistics.per_second(TOPIC_PUT_NUMS, config.topic_name))
 
     def _topic(self, name: str) -> TopicConfig:
         config = self._topics.get(name)
@@ -87,7 +87,7 @@ class ProgressQuestions:
 
     # Groups.
 
-    def of_group(self, group: str, topics: Sequence[str]) -> Iterator[GroupProgress]:
+    def of_group(self, group: str, topics: Sequence[str]) -> Iterator[GroupTopicProgress]:
         """How far a group is, topic by topic. ``topics``: empty for every topic that the group has offsets on."""
         for name in dict.fromkeys(topics or self._offsets.topics_of(group)):
             topic = self._topics.get(name)
@@ -99,7 +99,7 @@ class ProgressQuestions:
         group = self._consumers.get(group_name)
         return group is None or not group.subscriptions or topic in group.subscriptions
 
-    def _progress(self, group: str, topic: TopicConfig, queues: int) -> Iterator[GroupProgress]:
+    def _progress(self, group: str, topic: TopicConfig, queues: int) -> Iterator[GroupTopicProgress]:
         """In pieces of some queues, the rate with the first."""
         name = topic.topic_name
         tps = self._statistics.got_per_second(name, group)
@@ -114,13 +114,13 @@ class ProgressQuestions:
                     pull_offset=max(done, self._offsets.pulled(group, name, queue_id)),
                     last_timestamp=last or 0,
                 )
-            yield GroupProgress(group, name, table, tps if first == 0 else 0.0)
+            yield GroupTopicProgress(group, name, table, tps if first == 0 else 0.0)
 
-    def of_all_groups(self, *, ordered_only: bool) -> Iterator[GroupProgress]:
+    def of_all_groups(self, *, ordered_only: bool) -> Iterator[GroupTopicProgress]:
         """How far every group is in every topic that it has offsets on; of a group without any a piece without a topic.
         ``ordered_only``: in ordered topics only."""
         for group in self._groups.names():
-            yield GroupProgress(group, "", {}, 0.0)
+            yield GroupTopicProgress(group, "", {}, 0.0)
             for name in self._offsets.topics_of(group):
                 topic = self._topics.get(name)
                 if topic is None or (ordered_only and not topic.order) or not self._reads(group, name):

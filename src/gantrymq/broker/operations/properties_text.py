@@ -15,7 +15,7 @@ from typing import Final
 from gantrymq.message import properties
 from gantrymq.message.tags import tags_code
 
-STEERING: Final = (
+NOT_ORDINARY: Final = (
     properties.BROKER_ONLY
     | properties.DELAYS
     | {properties.REGION, properties.TRACE_ON, properties.CLUSTER, properties.CHECK_IMMUNITY_SECONDS}
@@ -29,7 +29,7 @@ _READ: Final = (
     properties.WAIT,
     properties.TAGS,
 )
-_OTHER: Final = "|".join(sorted(STEERING.union(_READ)))
+_OTHER: Final = "|".join(sorted(NOT_ORDINARY.union(_READ)))
 _VALUE: Final = "[^\x02]++"
 """It may hold the separator of names, as in properties.find."""
 

@@ -25,10 +25,10 @@ from gantrymq.broker.operations.admission import (
     waits,
     with_unique_key,
 )
+from gantrymq.broker.operations.delays_and_retries import NOT_THE_SENDERS, DelaysAndRetries, number_of
 from gantrymq.broker.operations.message_types import check_kind, kind_of
 from gantrymq.broker.operations.properties_text import read_ordinary
 from gantrymq.broker.operations.send_half import ORDINARY_KEY_CHARACTERS, HalfSends
-from gantrymq.broker.operations.steered import NOT_THE_SENDERS, Steering, number_of
 from gantrymq.broker.submission import Answered, Stored, Submission, answer, not_safe
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import properties, recall_handle, system_topics
@@ -45,7 +45,7 @@ class Sends:
         admission: Admission,
         durability: Durability,
         halves: HalfSends,
-        steering: Steering,
+        delays_and_retries: DelaysAndRetries,
         unique_ids: UniqueIds,
         counters: MessageCounters,
     ) -> None:
@@ -55,7 +55,7 @@ class Sends:
         self._limited = durability.limited
         self._appender = durability.appender
         self._halves = halves
-        self._steering = steering
+        self._delays_and_retries = delays_and_retries
         self._unique_ids = unique_ids
         self._counters = counters
         self._stamp = stamp_of(config)
@@ -74,8 +74,7 @@ class Sends:
         ``counts_last_delivery``: whether the sender of a message for a retry topic counts the delivery that failed
         last. Raises Refused; then nothing was stored and ``answered`` is not called.
         """
-        admission = self._admission
-        target, queue_id = admission.admit(message, len(body))
+        target, queue_id = self._admission.admit(message, len(body))
         if self._limited:
             self._durability.check_waiting()
         text = separated(message.properties)
@@ -83,7 +82,7 @@ class Sends:
             check_kind(kind_of(text), message.topic, target.kinds)
         ordinary = read_ordinary(text) if len(text) <= FITS_ANYWAY and not target.is_retry else None
         if ordinary is None:
-            self._send_steered(client, message, body, target, queue_id, text, answered, counts_last_delivery)
+            self._send_uncommon(client, message, body, target, queue_id, text, answered, counts_last_delivery)
             return
         unique_key, group, tags_code, wait, is_half = ordinary
         if is_half:
@@ -110,20 +109,20 @@ class Sends:
         if answered is not None:
             log_offset = place.log_offset
             stored = Stored(log_offset, place.queue_offset, queue_id, unique_key)
-            if wait and not admission.made_topic:
+            if wait and not target.made_topic:
                 self._durability.tell_sender(log_offset + place.size, _answer, (answered, stored))
             else:
-                self._answer(log_offset + place.size, wait, answered, stored)
+                self._answer(target, log_offset + place.size, wait, answered, stored)
 
-    def _answer(self, end: int, wait: bool, answered: Answered, stored: Stored) -> None:
+    def _answer(self, target: Target, end: int, wait: bool, answered: Answered, stored: Stored) -> None:
         finish: Done = partial(answer, answered, stored)
-        if self._admission.made_topic:
+        if target.made_topic:
             finish = self._admission.when_known(finish)
         self._durability.when_stored(end, wait, finish)
 
     # Everything that is not an ordinary message of an ordinary topic.
 
-    def _send_steered(
+    def _send_uncommon(
         self, client: Client, message: Submission, body: bytes, target: Target, queue_id: int, text: str,
         answered: Answered | None, counts_last_delivery: bool,
     ) -> None:  # fmt: skip
@@ -137,15 +136,15 @@ class Sends:
             self._send_half(client, message, body, target, queue_id, text, answered)
             return
         text, unique_key = self._with_key(text)
-        text, slot_ms = self._steering.time_of(text, level, waited)
+        text, slot_ms = self._delays_and_retries.time_of(text, level, waited)
         topic, stored_queue_id = message.topic, queue_id
         if target.is_retry:
-            topic, stored_queue_id, level = self._steering.retry_or_dead_letter(
+            topic, stored_queue_id, level = self._delays_and_retries.retry_or_dead_letter(
                 message, queue_id, level, counts_last_delivery
             )
         record = new_record(client, message, body, topic, stored_queue_id, text + self._stamp)
         if level > 0:
-            record = park(record, level, self._steering.delays_ms, self._steering.now_ms())
+            record = park(record, level, self._delays_and_retries.delays_ms, self._delays_and_retries.now_ms())
         handle, headroom = None, 0
         if slot_ms is not None:
             record, headroom = park_for(record, slot_ms), HEADROOM_BYTES
@@ -159,7 +158,7 @@ class Sends:
             self._counters.gave_up(properties.find(text, properties.RETRY_TOPIC) or message.topic, group)
         if answered is not None:
             stored = Stored(place.log_offset, place.queue_offset, queue_id, unique_key, handle)
-            self._answer(place.end, waits(record.properties), answered, stored)
+            self._answer(target, place.end, waits(record.properties), answered, stored)
 
     def _send_half(
         self, client: Client, message: Submission, body: bytes, target: Target, queue_id: int, text: str,

@@ -77,7 +77,7 @@ class BatchSends:
         text = batch.properties or ""
         stored = BatchStored(tuple(places), queue_offset, queue_id, unique_key_of(text))
         finish: Done = partial(_answer, answered, stored)
-        if self._admission.made_topic:
+        if target.made_topic:
             finish = self._admission.when_known(finish)
         self._durability.when_stored(end, waits(text), finish)
 

@@ -42,7 +42,7 @@ class HalfSends:
             self.check(message, target, record.properties)
         try:
             self._halves.put_half(
-                record, group, key, partial(self._stored, answered, record.queue_id, key, self._admission.made_topic)
+                record, group, key, partial(self._stored, answered, record.queue_id, key, target.made_topic)
             )
         except (MessageIllegal, StoreError) as error:
             raise refusal(error) from error

@@ -13,7 +13,7 @@ from gantrymq.broker.client import Client
 from gantrymq.broker.durability import Done, Durability, refusal
 from gantrymq.broker.operations.admission import SENDER_FLAGS, Admission, Target, check_properties, separated
 from gantrymq.broker.operations.half_messages import HalfMessages, PlacedHalf
-from gantrymq.broker.operations.properties_text import STEERING, read_ordinary
+from gantrymq.broker.operations.properties_text import NOT_ORDINARY, read_ordinary
 from gantrymq.broker.operations.send_half import HALF_HEADROOM_BYTES, ORDINARY_KEY_CHARACTERS, HalfSends
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.submission import Submission
@@ -31,7 +31,7 @@ HalvesAnswered: TypeAlias = Callable[[Sequence[PlacedHalf] | Refused], None]
 """Called once, with the places of all half messages in the order of the request when all of them are safe, or with the
 reason why one of them is not."""
 
-_NOT_COMMON: Final = STEERING - {properties.CHECK_IMMUNITY_SECONDS} - properties.DELAYS
+_NOT_COMMON: Final = NOT_ORDINARY - {properties.CHECK_IMMUNITY_SECONDS} - properties.DELAYS
 """Taken off the properties of the request, as off those of a single half message."""
 
 
@@ -98,7 +98,7 @@ class HalvesSends:
         common += self._stamp
         run = [_read(item, common) for item in items]
         birth = (batch.born_timestamp, client.host, 0, batch.sys_flag & SENDER_FLAGS, 0)
-        finish = self._finish(answered)
+        finish = self._finish(target, answered)
         try:
             if not self._halves.put_run(batch.topic, queue_id, group, run, common, birth, partial(_stored, finish)):
                 self._one_by_one(batch.topic, queue_id, group, run, birth, finish)
@@ -131,8 +131,8 @@ class HalvesSends:
             )
         return group
 
-    def _finish(self, answered: HalvesAnswered | None) -> HalvesAnswered | None:
-        if answered is None or not self._admission.made_topic:
+    def _finish(self, target: Target, answered: HalvesAnswered | None) -> HalvesAnswered | None:
+        if answered is None or not target.made_topic:
             return answered
 
         def later(result: Sequence[PlacedHalf] | Refused) -> None:

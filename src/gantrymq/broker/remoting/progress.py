@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from gantrymq.broker.operations.progress import GroupProgress, ProgressQuestions
+from gantrymq.broker.operations.progress import GroupTopicProgress, ProgressQuestions
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.progress_bodies import Encoded, encoded_piece, of_all_groups_body, of_group_body
 from gantrymq.errors import GantryError, LocalProtocolError
@@ -50,7 +50,7 @@ class ProgressHandler:
         self,
         session: ClientSession,
         command: Command,
-        pieces: Iterator[GroupProgress],
+        pieces: Iterator[GroupTopicProgress],
         body_of: Callable[[Sequence[Encoded]], bytes],
     ) -> None:
         """Put together in turns of the loop."""

@@ -10,7 +10,7 @@ from itertools import groupby
 
 import msgspec
 
-from gantrymq.broker.operations.progress import GroupProgress
+from gantrymq.broker.operations.progress import GroupTopicProgress
 from gantrymq.protocol.bodies.progress import key_of
 
 
@@ -29,7 +29,7 @@ class Encoded:
     """Messages that are pulled and not consumed yet."""
 
 
-def encoded_piece(piece: GroupProgress) -> Encoded:
+def encoded_piece(piece: GroupTopicProgress) -> Encoded:
     """One of the steps in which an answer is made."""
     queues = piece.queues
     entries = [

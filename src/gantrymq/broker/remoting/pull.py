@@ -15,6 +15,7 @@ from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.message.versions import VERSION
+from gantrymq.protocol.bodies.route import MASTER_ID
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import LANGUAGE, Command, SerializeType, encode_response
 from gantrymq.protocol.frame import before_body
@@ -32,11 +33,14 @@ RESPONSE_CODES: Final[dict[PullStatus, ResponseCode]] = {
     PullStatus.OFFSET_ILLEGAL: ResponseCode.PULL_OFFSET_MOVED,
 }
 
+SUGGESTED_BROKER_ID: Final = MASTER_ID
+"""From which broker of this name a client shall pull next. The one place that says it, for both forms of an answer."""
+
 _FOUND: Final = PullStatus.FOUND
 _FOUND_CODE: Final = ResponseCode.SUCCESS
 _PREFIX: Final = Struct(">II")
 _TEMPLATE: Final = (
-    b'{"code":%d,"extFields":{"suggestWhichBrokerId":"0","groupSysFlag":"0","nextBeginOffset":"%d","maxOffset":"%d",'
+    b'{"code":%d,"extFields":{"suggestWhichBrokerId":"%d","groupSysFlag":"0","nextBeginOffset":"%d","maxOffset":"%d",'
     b'"minOffset":"%d","topicSysFlag":"0"},"flag":1,"language":"'
     + LANGUAGE.encode()
     + b'","opaque":%d,"remark":"%b","serializeTypeCurrentRPC":"JSON","version":'
@@ -89,11 +93,12 @@ def _beginning(command: Command, result: PullResult) -> bytes:
     code = _FOUND_CODE if result.status is _FOUND else RESPONSE_CODES[result.status]
     if command.serialize is SerializeType.JSON:
         header = _TEMPLATE % (
-            code, result.next_offset, result.max_offset, result.min_offset, command.opaque, result.reason.encode(),
+            code, SUGGESTED_BROKER_ID, result.next_offset, result.max_offset, result.min_offset, command.opaque,
+            result.reason.encode(),
         )  # fmt: skip
         return _PREFIX.pack(4 + len(header) + size, len(header)) + header
     answer = PullMessageAnswer(
-        suggest_which_broker_id=0, next_begin_offset=result.next_offset, min_offset=result.min_offset,
+        suggest_which_broker_id=SUGGESTED_BROKER_ID, next_begin_offset=result.next_offset, min_offset=result.min_offset,
         max_offset=result.max_offset, topic_sys_flag=0, group_sys_flag=0,
     )  # fmt: skip
     return before_body(encode_response(command, code, answer, remark=result.reason), size)

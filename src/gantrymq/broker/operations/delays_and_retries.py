@@ -20,7 +20,7 @@ NOT_THE_SENDERS: Final = properties.BROKER_ONLY | {properties.REGION, properties
 _TIMERS: Final = properties.DELAYS - {properties.DELAY}
 
 
-class Steering:
+class DelaysAndRetries:
     """Finds out where and when such a message goes."""
 
     def __init__(
