@@ -218,7 +218,6 @@ async def trips(directory: Path) -> dict[str, Trip]:
     """All of them, by name."""
     from gantrymq.aio import LocalTransactionState, Message, MessageQueue
     from gantrymq.client.listener import ListenerAnswer
-    from gantrymq.message.receipt_handle import ReceiptHandle
     from gantrymq.protocol.codes import RequestCode
     from gantrymq.protocol.headers.pop import AckMessage, PopMessage, PopMessageAnswer
 
