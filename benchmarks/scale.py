@@ -212,7 +212,8 @@ def ways(brokers: Brokers, count: int, spark: Spark, messages: int, body_bytes: 
 def planned(directory: Path, body_bytes: int) -> tuple[float, dict[int, float], dict[int, float]]:
     """The bytes of a row on the network; and by number of queues the milliseconds of asking about all of them, and of a
     micro-batch with few rows."""
-    from gantrymq.spark.options.settings import Edge, parse_options
+    from gantrymq.spark.options.bounds import Edge
+    from gantrymq.spark.options.settings import parse_options
     from gantrymq.spark.source.tasks import new_planner
 
     asked, small = {}, {}

@@ -22,7 +22,7 @@ from gantrymq import (
 from gantrymq.cli.serving.broker import own_address
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.spark.options.settings import SourceSettings
+from gantrymq.spark.options.table import SourceSettings
 from gantrymq.spark.source.connections import OF_THIS_PROCESS
 from gantrymq.spark.source.planning import Planner
 from gantrymq.sql import Transactions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.options.access import Access
-from gantrymq.spark.options.settings import SourceSettings
+from gantrymq.spark.options.table import SourceSettings
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.source.connections import OF_THIS_PROCESS
 from gantrymq.spark.source.planning import FIRST_LOOK_TIMEOUT_MS, Planner

@@ -15,8 +15,8 @@ from typing import Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.options import table as option_table
-from gantrymq.spark.options.table import Option, Query
-from gantrymq.spark.sink import option_table as sink_table
+from gantrymq.spark.options.option import Option, Query
+from gantrymq.spark.sink import options as sink_options
 
 _QUERIES: Final = {Query.BOTH: "", Query.BATCH: "batch: ", Query.STREAM: "stream: "}
 
@@ -42,7 +42,7 @@ class Side:
 
 SIDES: Final = (
     Side("src/gantrymq/spark/options/table.py", "source", option_table.DECLARED, option_table.WITHOUT_COUNTERPART),
-    Side("src/gantrymq/spark/sink/option_table.py", "sink", sink_table.DECLARED, sink_table.WITHOUT_COUNTERPART),
+    Side("src/gantrymq/spark/sink/options.py", "sink", sink_options.DECLARED, sink_options.WITHOUT_COUNTERPART),
 )
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from gantrymq.spark.columns.rows import OF_KAFKA, SPARK_TYPES
 from gantrymq.spark.option_pages import replaced
-from gantrymq.spark.options.table import DECLARED, WITHOUT_COUNTERPART, Option
-from gantrymq.spark.sink import option_table as sink_table
+from gantrymq.spark.options.option import Option
+from gantrymq.spark.options.table import DECLARED, WITHOUT_COUNTERPART
+from gantrymq.spark.sink import options as sink_options
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "spark.md").read_text()
@@ -37,7 +38,7 @@ def test_every_option_of_the_kafka_source_has_a_counterpart_or_a_reason() -> Non
     assert set(KAFKA.split()) <= {*counterparts, *WITHOUT_COUNTERPART}
 
 
-@pytest.mark.parametrize("declared", [DECLARED, sink_table.DECLARED])
+@pytest.mark.parametrize("declared", [DECLARED, sink_options.DECLARED])
 def test_every_name_belongs_to_one_option(declared: tuple[Option, ...]) -> None:
     written = [name.lower() for option in declared for name in (option.name, *option.aliases)]
     assert len(written) == len(set(written))

@@ -8,15 +8,15 @@ import pytest
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.options import table as option_table
+from gantrymq.spark.options.option import Option
 from gantrymq.spark.options.settings import parse_options
-from gantrymq.spark.options.table import Option
-from gantrymq.spark.sink import option_table as sink_table
+from gantrymq.spark.sink import options as sink_options
 from gantrymq.spark.sink.options import parse_sink_options
 
 Parse = Callable[[Mapping[str, str]], object]
 SIDES: list[tuple[Parse, tuple[Option, ...], dict[str, str]]] = [
     (parse_options, option_table.DECLARED, option_table.WITHOUT_COUNTERPART),
-    (parse_sink_options, sink_table.DECLARED, sink_table.WITHOUT_COUNTERPART),
+    (parse_sink_options, sink_options.DECLARED, sink_options.WITHOUT_COUNTERPART),
 ]
 
 

@@ -10,7 +10,9 @@ from gantrymq.errors import ConfigError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.spark.columns.rows import DEFAULT_COLUMNS
 from gantrymq.spark.options.access import Access
-from gantrymq.spark.options.settings import Edge, Instant, Instants, SourceSettings, parse_options
+from gantrymq.spark.options.bounds import Edge, Instant, Instants
+from gantrymq.spark.options.settings import parse_options
+from gantrymq.spark.options.table import SourceSettings
 from gantrymq.spark.options.values import Secret
 
 LEAST = {"nameServers": "127.0.0.1:9876", "subscribe": "orders"}

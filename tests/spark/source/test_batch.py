@@ -10,7 +10,8 @@ pytest.importorskip("pyspark")
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.spark.options.settings import Instant, SourceSettings
+from gantrymq.spark.options.bounds import Instant
+from gantrymq.spark.options.table import SourceSettings
 from gantrymq.spark.source.batch import BatchReader
 from gantrymq.spark.source.planning import Planner
 from tests.spark.fakes import START_MS, FakeBroker, SteppedClock

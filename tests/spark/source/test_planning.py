@@ -5,7 +5,8 @@ import pytest
 from gantrymq.errors import ConfigError, GantryError, RouteNotFound
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.spark.options.settings import Edge, Instant, Instants, SourceSettings
+from gantrymq.spark.options.bounds import Edge, Instant, Instants
+from gantrymq.spark.options.table import SourceSettings
 from gantrymq.spark.source.planning import Planner, is_internal
 from tests.spark.fakes import START_MS, FakeBroker, SteppedClock, away
 

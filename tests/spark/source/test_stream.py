@@ -12,7 +12,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.offsets import from_tree
-from gantrymq.spark.options.settings import Edge, SourceSettings
+from gantrymq.spark.options.bounds import Edge
+from gantrymq.spark.options.table import SourceSettings
 from gantrymq.spark.source.planning import Planner
 from gantrymq.spark.source.stream import StreamReader
 from tests.spark.fakes import START_MS, FakeBroker, SteppedClock, away

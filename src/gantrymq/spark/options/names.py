@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.spark.options.table import Option
+from gantrymq.spark.options.option import Option
 
 _OF_KAFKA: Final = ("kafka.", "spark.kafka.", "kafkaconsumer.")
 """How options of Kafka's clients begin, in lower case."""

@@ -50,17 +50,35 @@ def words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def truth(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+def servers(options: Mapping[str, str], name: str) -> str:
+    """The addresses of name servers, as clients take them."""
+    return ";".join(words(options[name].replace(";", ",")))
+
+
+def text(options: Mapping[str, str], name: str) -> str:
+    """The text as it is."""
+    return options[name]
+
+
+def text_or_none(options: Mapping[str, str], name: str) -> str | None:
+    """The text as it is; None for an empty one."""
+    return options[name] or None
+
+
+def secret(options: Mapping[str, str], name: str) -> Secret | None:
+    """A text that is shown nowhere; None for an empty one."""
+    return Secret(options[name]) if options[name] else None
+
+
+def truth(options: Mapping[str, str], name: str, *, default: bool = False) -> bool:
     text = str(options.get(name, default)).strip().lower()
     if text not in ("true", "false"):
         raise ConfigError(f"option {name} is {options[name]!r}; allowed are true and false")
     return text == "true"
 
 
-def count(options: Mapping[str, str], name: str) -> int | None:
-    """A whole number from 1 on; None if the option is not given."""
-    if name not in options:
-        return None
+def count(options: Mapping[str, str], name: str) -> int:
+    """A whole number from 1 on."""
     try:
         value = int(options[name])
     except ValueError:
@@ -79,20 +97,20 @@ def chosen(options: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> s
     raise ConfigError(f"option {name} is {text!r}; allowed are {' and '.join(allowed)}")
 
 
-def duration_ms(options: Mapping[str, str], name: str) -> int | None:
-    """A duration in milliseconds; None if the option is not given."""
-    if name not in options:
-        return None
+def duration_ms(options: Mapping[str, str], name: str, least: int = 0) -> int:
+    """A duration in milliseconds."""
     match = _DURATION.fullmatch(options[name].strip().lower())
-    if match is None:
-        raise ConfigError(f"option {name} is {options[name]!r}; allowed are times like 500ms, 90s, 2m (a number is ms)")
-    return int(match.group(1)) * _UNITS_MS[match.group(2)]
+    value = int(match[1]) * _UNITS_MS[match[2]] if match else -1
+    if value < least:
+        minimum = f", {least} ms or more" if least else ""
+        raise ConfigError(
+            f"option {name} is {options[name]!r}; allowed are times like 500ms, 90s, 2m (a number is ms){minimum}"
+        )
+    return value
 
 
-def size_bytes(options: Mapping[str, str], name: str, least: int = 1, most: int | None = None) -> int | None:
-    """A size in bytes; None if the option is not given."""
-    if name not in options:
-        return None
+def size_bytes(options: Mapping[str, str], name: str, least: int = 1, most: int | None = None) -> int:
+    """A size in bytes."""
     match = _SIZE.fullmatch(options[name].strip().lower())
     value = int(match[1]) * _UNITS[match[2]] if match else -1
     if value < least or (most is not None and value > most):

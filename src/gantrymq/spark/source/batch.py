@@ -12,7 +12,8 @@ from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.spark.error_reports import without_traceback
 from gantrymq.spark.offsets import Positions
-from gantrymq.spark.options.settings import Edge, SourceSettings
+from gantrymq.spark.options.bounds import Edge
+from gantrymq.spark.options.table import SourceSettings
 from gantrymq.spark.source.partitions import QueueRange, ranges_of
 from gantrymq.spark.source.planning import Planner
 from gantrymq.spark.source.pushdown import Narrowing, narrowed

@@ -12,7 +12,8 @@ from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.runtime.rng import Rng
 from gantrymq.spark.offsets import EARLIEST, LATEST, Positions, covers, describe
-from gantrymq.spark.options.settings import Bound, Edge, Instant, Instants, SourceSettings
+from gantrymq.spark.options.bounds import Bound, Edge, Instant, Instants
+from gantrymq.spark.options.table import SourceSettings
 from gantrymq.spark.patience import WARN_EVERY_S, BlockingClock, Patience, may_pass
 from gantrymq.spark.source.byte_limit import Place
 from gantrymq.spark.source.connections import Connections

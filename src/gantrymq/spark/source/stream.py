@@ -20,7 +20,8 @@ from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.spark.error_reports import without_traceback
 from gantrymq.spark.offsets import Positions, StreamOffset, limited
-from gantrymq.spark.options.settings import Edge, SourceSettings
+from gantrymq.spark.options.bounds import Edge
+from gantrymq.spark.options.table import SourceSettings
 from gantrymq.spark.source.byte_limit import limited_bytes
 from gantrymq.spark.source.connections import OF_THIS_PROCESS
 from gantrymq.spark.source.group_progress import GroupProgress

@@ -11,7 +11,7 @@ from gantrymq.protocol.bodies.route import TopicRoute
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.error_reports import without_traceback
-from gantrymq.spark.options.settings import SourceSettings
+from gantrymq.spark.options.table import SourceSettings
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.source.connections import OF_THIS_PROCESS
 from gantrymq.spark.source.partitions import QueueRange, Task, plan_tasks

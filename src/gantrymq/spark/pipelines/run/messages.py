@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gantrymq.spark.offsets import Positions
-from gantrymq.spark.options.settings import Edge, parse_options
-from gantrymq.spark.options.table import BY_NAME, DECLARED, Query
+from gantrymq.spark.options.bounds import Edge
+from gantrymq.spark.options.option import Query
+from gantrymq.spark.options.settings import parse_options
+from gantrymq.spark.options.table import BY_NAME, DECLARED
 from gantrymq.spark.pipelines.job import Job
 
 if TYPE_CHECKING:
