@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from gantrymq.spark.options.access import Access
 from gantrymq.spark.source.namespace_reader import NamespaceReader, NamespaceTopics
-from gantrymq.spark.source.readers import QueueReader, TopicLister
+from gantrymq.spark.source.queue_reader import QueueReader, TopicLister
 
 if TYPE_CHECKING:
     from gantrymq.admin.blocking import Admin

@@ -10,7 +10,7 @@ from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.spark.offsets import Positions
 from gantrymq.spark.patience import BlockingClock
-from gantrymq.spark.source.readers import QueueReader
+from gantrymq.spark.source.queue_reader import QueueReader
 
 log = logging.getLogger("gantrymq.spark")
 

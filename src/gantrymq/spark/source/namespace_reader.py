@@ -12,7 +12,7 @@ from gantrymq.client.consuming.filters import EVERYTHING, Filter
 from gantrymq.errors import GantryError
 from gantrymq.message.queues import MessageQueue, QueueOffset
 from gantrymq.protocol.bodies.route import TopicRoute
-from gantrymq.spark.source.readers import Pulled, QueueReader, TopicLister
+from gantrymq.spark.source.queue_reader import Pulled, QueueReader, TopicLister
 
 _Ask: TypeAlias = Callable[[Iterable[MessageQueue]], dict[MessageQueue, QueueOffset]]
 

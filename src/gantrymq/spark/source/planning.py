@@ -17,7 +17,7 @@ from gantrymq.spark.options.table import SourceSettings
 from gantrymq.spark.patience import WARN_EVERY_S, BlockingClock, Patience, may_pass
 from gantrymq.spark.source.byte_limit import Place
 from gantrymq.spark.source.connections import Connections
-from gantrymq.spark.source.readers import QueueReader
+from gantrymq.spark.source.queue_reader import QueueReader
 
 log = logging.getLogger("gantrymq.spark")
 

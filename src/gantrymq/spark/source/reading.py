@@ -20,7 +20,7 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.spark.columns.decode import Records
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.source.partitions import QueueRange
-from gantrymq.spark.source.readers import Pulled, QueueReader
+from gantrymq.spark.source.queue_reader import Pulled, QueueReader
 
 log = logging.getLogger("gantrymq.spark")
 T = TypeVar("T")

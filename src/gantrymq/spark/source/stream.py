@@ -25,10 +25,10 @@ from gantrymq.spark.options.table import SourceSettings
 from gantrymq.spark.source.byte_limit import limited_bytes
 from gantrymq.spark.source.connections import OF_THIS_PROCESS
 from gantrymq.spark.source.group_progress import GroupProgress
+from gantrymq.spark.source.oldest_unread import OldestUnread
 from gantrymq.spark.source.partitions import ranges_between
 from gantrymq.spark.source.planning import Planner
 from gantrymq.spark.source.tasks import as_partitions, new_planner, read_task
-from gantrymq.spark.source.unread import OldestUnread
 
 if TYPE_CHECKING:
     import pyarrow as pa

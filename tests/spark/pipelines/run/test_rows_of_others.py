@@ -17,7 +17,7 @@ from gantrymq.spark.pipelines.job import Events, Job, PostgresqlTarget
 from gantrymq.spark.pipelines.run.backfill import backfill_name
 from gantrymq.spark.pipelines.run.batches import Batches
 from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
-from gantrymq.spark.pipelines.run.rows_of_others import Always, Look, UntilPassed
+from gantrymq.spark.pipelines.run.rows_of_others import Always, Comparison, UntilPassed
 from gantrymq.spark.pipelines.run.running import TableLost, _refuse_lost_tables
 from gantrymq.spark.pipelines.targets.columns import Columns
 from gantrymq.spark.source.connections import OF_THIS_PROCESS
@@ -54,7 +54,9 @@ class Runs:
             targets={"t": target},
         )  # fmt: skip
 
-    def run(self, query: str, *batches: tuple[int, int, str], amount: int = 1, look: Look | None = None) -> list[str]:
+    def run(
+        self, query: str, *batches: tuple[int, int, str], amount: int = 1, look: Comparison | None = None
+    ) -> list[str]:
         """(number, offset of its end, ids) of batches; returns the ids that the target got, and each time it was
         searched as ``?``."""
         columns = {"t": Columns(("id", "amount"), SCHEMA, rows().schema)}

@@ -20,8 +20,8 @@ from gantrymq.spark.pipelines.formats.column_types import quoted
 from gantrymq.spark.pipelines.formats.registered import MAY_CHANGE
 from gantrymq.spark.pipelines.job import Job, ParquetTarget, TableTarget
 from gantrymq.spark.pipelines.run.changed_batch import ChangedBatch
-from gantrymq.spark.pipelines.run.culprits import Projection, Suspects, with_place
 from gantrymq.spark.pipelines.run.event_stream import REASON, view_of
+from gantrymq.spark.pipelines.run.failing_messages import FailingProjection, Projection, with_place
 from gantrymq.spark.pipelines.run.job_clock import last_clock
 from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
 from gantrymq.spark.pipelines.run.projections import (
@@ -34,7 +34,7 @@ from gantrymq.spark.pipelines.run.projections import (
     without_keys,
 )
 from gantrymq.spark.pipelines.run.refused_messages import RefusedMessages
-from gantrymq.spark.pipelines.run.rows_of_others import Look
+from gantrymq.spark.pipelines.run.rows_of_others import Comparison
 from gantrymq.spark.pipelines.run.spark_errors import Failed
 from gantrymq.spark.pipelines.targets.columns import Columns, dead_letter_columns
 from gantrymq.spark.pipelines.targets.object_stores import disk_of
@@ -64,7 +64,7 @@ class Batches:
     """
 
     def __init__(
-        self, job: Job, columns: Mapping[str, Columns], progress: ProgressLines, disk: Disk, look: Look
+        self, job: Job, columns: Mapping[str, Columns], progress: ProgressLines, disk: Disk, look: Comparison
     ) -> None:
         """``look``: when a batch is compared with the rows that others have put into a target."""
         self._job = job
@@ -166,10 +166,10 @@ class Batches:
             found: dict[str, str] = {}
             left = without(batch, refused)
             for name in names:
-                staged[name], culprits = self._looking(left, name, number, query)
-                if culprits:
+                staged[name], messages = self._looking(left, name, number, query)
+                if messages:
                     # Of what a target has refused the next one is not asked.
-                    found |= culprits
+                    found |= messages
                     left = without(batch, refused | found)
             if not found:
                 return staged
@@ -190,18 +190,18 @@ class Batches:
         try:
             staged = self._staged(frame, name, number, query)
         except Failed:
-            suspects = _suspects(batch, projection)
-            found = suspects.behind_errors()
+            failing = _failing(batch, projection)
+            found = failing.behind_errors()
             if found:
                 return [], found
             # Spark has looked at the condition of a WHERE for messages that are left out here.
-            frame = suspects.frame()
+            frame = failing.frame()
             staged = self._staged(frame, name, number, query)
         if target.accepts(query, number, staged):
             return staged, {}
         # These rows pass through the driver, to find the messages behind those that are refused.
         new = self._new(name, query, number, collected(frame))
-        found = _suspects(batch, projection).behind_rows(new, refusals(new))
+        found = _failing(batch, projection).behind_rows(new, refusals(new))
         if not found:
             raise RowRefused(f"targets.{name} refuses batch {number}, and none of its messages: {refusal_in(staged)}")
         return [], found
@@ -219,8 +219,8 @@ class Batches:
         if self._changed is None:
             return self._looked_at(batch, name, number, query)
         projection = Projection(name, self._job.targets[name].sql, partial(self._refused_changes, name, number, query))
-        rows, culprits = self._changed.at(batch, projection, self._columns[name].arrow)
-        return [] if culprits else [described(rows)], culprits
+        rows, messages = self._changed.at(batch, projection, self._columns[name].arrow)
+        return [] if messages else [described(rows)], messages
 
     def _refused_changes(self, name: str, number: int, query: str, rows: pa.Table) -> Mapping[int, str]:
         """Changes pass through the driver: they are a few rows of a batch, each with the place of its message."""
@@ -273,5 +273,5 @@ class Batches:
         return target.known(own, wanted) if len(wanted) else None
 
 
-def _suspects(batch: DataFrame, projection: Projection) -> Suspects:
-    return Suspects(batch.sparkSession, with_place(batch).toArrow(), projection)
+def _failing(batch: DataFrame, projection: Projection) -> FailingProjection:
+    return FailingProjection(batch.sparkSession, with_place(batch).toArrow(), projection)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from gantrymq.spark.pipelines.changes.operations import IS_DELETE
 from gantrymq.spark.pipelines.changes.rows import PLACE, changed_rows
 from gantrymq.spark.pipelines.job import MESSAGE_COLUMNS, Changes
-from gantrymq.spark.pipelines.run.culprits import Projection, Suspects, refusal, with_place
 from gantrymq.spark.pipelines.run.event_stream import PREFIX, REASON, place, view_of
+from gantrymq.spark.pipelines.run.failing_messages import FailingProjection, Projection, refusal, with_place
 from gantrymq.spark.pipelines.run.projections import collected, evaluated
 from gantrymq.spark.pipelines.run.spark_errors import Failed
 
@@ -34,9 +34,9 @@ class ChangedBatch:
         one. ``schema``: the columns of the target.
         """
         newest = self._newest_of(batch)
-        rows, culprits = _projected(newest, projection, schema)
-        if culprits:
-            return rows, culprits
+        rows, messages = _projected(newest, projection, schema)
+        if messages:
+            return rows, messages
         changed = changed_rows(rows, newest.keys(), self.changes, projection.target)
         refused = projection.refusals(changed.rows)
         return changed.rows, {changed.places[at]: refusal(projection.target, text) for at, text in refused.items()}
@@ -59,10 +59,10 @@ def _projected(newest: Newest, projection: Projection, schema: pa.Schema) -> tup
         return evaluated(view_of(newest.upserts), projection.sql), {}
     except Failed:
         events = with_place(newest.upserts)
-        suspects = Suspects(events.sparkSession, events.toArrow(), replace(projection, refusals=lambda _: {}))
-        found = suspects.behind_errors()
+        failing = FailingProjection(events.sparkSession, events.toArrow(), replace(projection, refusals=lambda _: {}))
+        found = failing.behind_errors()
         # Spark has looked at the condition of a WHERE for messages that are left out here.
-        return (schema.empty_table(), found) if found else (collected(suspects.frame()), {})
+        return (schema.empty_table(), found) if found else (collected(failing.frame()), {})
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from gantrymq.spark.pipelines.run.messages import ends_of
 from gantrymq.spark.pipelines.targets.port import NOBODY
 
 
-class Look(Protocol):
+class Comparison(Protocol):
     """Says when a batch must be compared with rows of others."""
 
     def query(self, query: str) -> str:

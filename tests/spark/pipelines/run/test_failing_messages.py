@@ -12,7 +12,7 @@ import pytest
 
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import Body, Events, Job, ParquetTarget
-from gantrymq.spark.pipelines.run import culprits
+from gantrymq.spark.pipelines.run import failing_messages
 from gantrymq.spark.pipelines.targets.port import RowRefused
 
 pytestmark = pytest.mark.spark
@@ -113,9 +113,9 @@ def test_many_messages_for_which_a_query_fails(spark: Any, batches: Any, tmp_pat
     """Spark says which they are, where the error is in a column or a WHERE. In a subquery they are searched for."""
     job = job_with(tmp_path, "SELECT 'a' AS kind FROM events", sql)
     asked: list[str] = []
-    evaluated = culprits.evaluated
+    evaluated = failing_messages.evaluated
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(culprits, "evaluated", lambda frame, text: asked.append(text) or evaluated(frame, text))
+        patch.setattr(failing_messages, "evaluated", lambda frame, text: asked.append(text) or evaluated(frame, text))
         added = batches(job, *({"id": number % 4} for number in range(16)))
     assert added == {"t0": 12, "t1": 12, "dead_letters": 4}
     assert all("[DIVIDE_BY_ZERO]" in reason for reason in dead(spark, tmp_path).values())

@@ -44,7 +44,7 @@ def with_place(batch: DataFrame) -> DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspects:
+class FailingProjection:
     """Events of a batch, and the projection that fails with them."""
 
     spark: SparkSession

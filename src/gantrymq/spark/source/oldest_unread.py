@@ -9,7 +9,7 @@ from gantrymq.errors import GantryError
 from gantrymq.message import flags
 from gantrymq.protocol import stored_message as record
 from gantrymq.spark.offsets import Positions
-from gantrymq.spark.source.readers import QueueReader
+from gantrymq.spark.source.queue_reader import QueueReader
 
 MOST_QUEUES: Final = 16
 """So many queues are asked at each look; one question takes about a millisecond."""
