@@ -21,6 +21,7 @@ from gantrymq.broker.operations.cleaning import Cleaning
 from gantrymq.broker.operations.connections import Connections
 from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
 from gantrymq.broker.operations.delays_and_retries import DelaysAndRetries
+from gantrymq.broker.operations.end_by_id import EndsById
 from gantrymq.broker.operations.explaining import Explaining
 from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
@@ -146,6 +147,7 @@ def operations_of(parts: Parts, settings: SettingsAdministration, routes: RouteS
     return Operations(
         _sending(parts),
         parts.waiting.coordinator,
+        EndsById(parts.store, parts.waiting.coordinator),
         consuming,
         Members(parts.config, parts.registries, parts.outside.clock, parts.announce),
         _administration(parts, settings, consuming.pulls.held.release),

@@ -12,6 +12,7 @@ from gantrymq.broker.delivery.pull import Pulls
 from gantrymq.broker.operations.cleaning import Cleaning
 from gantrymq.broker.operations.connections import Connections
 from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
+from gantrymq.broker.operations.end_by_id import EndsById
 from gantrymq.broker.operations.explaining import Explaining
 from gantrymq.broker.operations.groups import GroupAdministration
 from gantrymq.broker.operations.members import Members
@@ -85,6 +86,7 @@ class Operations:
 
     sending: Sending
     transactions: TransactionCoordinator
+    ends_by_id: EndsById
     consuming: Consuming
     members: Members
     administration: Administration

@@ -11,6 +11,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
@@ -19,6 +20,7 @@ from gantrymq.access.operations import CONSUME, END, SEND, Operation, Role
 from gantrymq.access.values import User
 from gantrymq.broker.client import Check
 from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest, PullResult
+from gantrymq.broker.operations.end_by_id import TransactionIds
 from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.pushes import (
     AnswerDone,
@@ -34,10 +36,9 @@ from gantrymq.broker.submission import Stored, Submission
 from gantrymq.broker.transactions.end import EndRequest
 from gantrymq.errors import Closed
 from gantrymq.message import flags, properties
-from gantrymq.message.heartbeat import ProducerData
+from gantrymq.message.heartbeat import Heartbeat, ProducerData
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import decode_record, scan, to_view
 from gantrymq.runtime.addresses import host_of
@@ -143,6 +144,10 @@ class LocalDoor:
         """Commit a half message or roll it back; UNKNOWN leaves it open."""
         self._calls.run(self._end(half, state))
 
+    def end_by_id(self, message_id: str, transaction_id: str | None, state: LocalTransactionState) -> None:
+        """The same, for a half message that is named by ids: its UNIQ_KEY or offset message id, and its UNIQ_KEY."""
+        self._calls.run(self._end_by_id(TransactionIds(message_id, transaction_id, self._group), state))
+
     def read(self, topic: str) -> list[MessageView]:
         """Pull all messages of a topic, queue by queue, as a consumer of the door's group."""
         return self._calls.run(self._read(topic))
@@ -163,7 +168,7 @@ class LocalDoor:
 
     async def _join(self) -> None:
         joined = asyncio.get_running_loop().create_future()
-        data = HeartbeatData(
+        data = Heartbeat(
             client_id=f"local-door@{-self._member.id}", producer_data_set=[ProducerData(group_name=self._group)]
         )
         self._operations.members.heartbeat(
@@ -209,14 +214,15 @@ class LocalDoor:
         open_half = self._operations.transactions.table.at(half.queue_offset, half.log_offset)
         if open_half is not None:
             self._demand(END, open_half.real_topic)
-        ended: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
         request = EndRequest(
             self._group, half.queue_offset, half.log_offset, half.transaction_id, half.transaction_id, state.resolution
         )
-        self._operations.transactions.ends.end(self._member, request, ended.set_result)
-        refused = await ended
-        if refused is not None:
-            raise refused
+        await _ended(partial(self._operations.transactions.ends.end, self._member, request))
+
+    async def _end_by_id(self, ids: TransactionIds, state: LocalTransactionState) -> None:
+        ends = self._operations.ends_by_id
+        self._demand(END, ends.find(ids).topic)
+        await _ended(partial(ends.end, self._member, ids, state.resolution))
 
     def _asked(self, check: Check) -> None:
         self.checks += 1
@@ -255,3 +261,12 @@ class LocalDoor:
         got = self._operations.consuming.pulls.pull(self._member, request, lambda result: None)
         assert got is not None, "a pull that may not be held is answered at once"
         return got
+
+
+async def _ended(end: Callable[[Callable[[Refused | None], None]], None]) -> None:
+    """Wait for an end. Raises Refused."""
+    ended: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
+    end(ended.set_result)
+    refused = await ended
+    if refused is not None:
+        raise refused

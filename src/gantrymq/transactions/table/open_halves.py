@@ -218,6 +218,10 @@ class TransactionTable:
         half = of_group.get(unique_key) if of_group is not None else None
         return half if half is not None and half.state <= _OPEN else None
 
+    def with_key(self, unique_key: str) -> list[OpenHalf]:
+        """The open halves with this UNIQ_KEY, of every group."""
+        return [of_group[unique_key] for of_group in self._by_key.values() if unique_key in of_group]
+
     def at(self, queue_offset: int, log_offset: int) -> OpenHalf | None:
         """The open half message that has a copy at exactly this place."""
         half = self._halves.get(queue_offset)
