@@ -101,7 +101,7 @@ class RemotingServer:
         for listener in self._listeners:
             await listener.close()
         for session in self.sessions:
-            session._write_out()
+            session.write_out()
             session.close()
 
     def _accept(self) -> Session:
