@@ -35,6 +35,9 @@ class LateReplica:
     def follow(self, changed: Callable[[], None]) -> None:
         self._changed.append(changed)
 
+    def truncated(self, position: int) -> None:
+        self.position = min(self.position, position)
+
     def confirm(self, position: int) -> None:
         """Confirm that everything before ``position`` is on the replica."""
         self.position = position

@@ -25,6 +25,7 @@ from gantrymq.simulation import run as simulation
 from gantrymq.simulation.faults import FAULTS
 from gantrymq.simulation.groups import run as groups
 from gantrymq.simulation.judging.history import encode
+from gantrymq.simulation.replica import run as replica
 from gantrymq.simulation.run import Plan, Result
 from gantrymq.simulation.shrink import shrink
 from gantrymq.simulation.sql import run as sql_simulation
@@ -61,9 +62,10 @@ TRANSACTIONS = RunKind(simulation.run, simulation.DEFAULT, tuple(FAULTS))
 GROUPS = RunKind(groups.run, groups.DEFAULT, groups.GROUP_FAULTS, ("--groups",))
 SQL = RunKind(sql_simulation.run, sql_simulation.DEFAULT, sql_simulation.SQL_FAULTS, ("--sql",))
 WAITS = RunKind(waits.run, waits.DEFAULT, waits.FAULTS, ("--waits",))
+REPLICA = RunKind(replica.run, replica.DEFAULT, tuple(replica.STEPS), ("--replica",))
 _AMOUNTS = [
-    "default {}, of --groups {}, of --sql {}, of --waits {}".format(
-        *(getattr(kind.default, name) for kind in (TRANSACTIONS, GROUPS, SQL, WAITS))
+    "default {}, of --groups {}, of --sql {}, of --waits {}, of --replica {}".format(
+        *(getattr(kind.default, name) for kind in (TRANSACTIONS, GROUPS, SQL, WAITS, REPLICA))
     )
     for name in ("orders", "fault_count")
 ]
@@ -82,6 +84,10 @@ def simulate(
     ] = False,
     of_waits: Annotated[
         bool, typer.Option("--waits", help="Run everything that waits in a broker, and clocks that step.")
+    ] = False,
+    of_replica: Annotated[
+        bool,
+        typer.Option("--replica", help="Feed a store the log of another one, with crashes and cuts; compare bytes."),
     ] = False,
     orders: Annotated[
         int | None, typer.Option(min=1, help=f"Transactions and ordinary messages ({_AMOUNTS[0]}).")
@@ -102,9 +108,13 @@ def simulate(
         os.execv(sys.executable, [sys.executable, "-m", "gantrymq.cli.main", *sys.argv[1:]])
     for number in _HEARD:
         signal.signal(number, _note)
-    asked = [kind for kind, wanted in ((GROUPS, of_groups), (SQL, of_sql), (WAITS, of_waits)) if wanted]
+    asked = [
+        kind
+        for kind, wanted in ((GROUPS, of_groups), (SQL, of_sql), (WAITS, of_waits), (REPLICA, of_replica))
+        if wanted
+    ]
     if len(asked) > 1:
-        raise typer.BadParameter("give only one of --groups, --sql and --waits")
+        raise typer.BadParameter("give only one of --groups, --sql, --waits and --replica")
     run_kind = asked[0] if asked else TRANSACTIONS
     plan = run_kind.plan(orders, _kinds(faults, run_kind), fault_count)
     console = Console(stderr=True)

@@ -107,6 +107,8 @@ class DerivedWriter:
         self._passed: list[_Place] = []
         self._unsynced: dict[str, bool] = {}
         """Paths with changes that are not durable; True for a directory."""
+        self._syncing: dict[str, bool] = {}
+        """Those of them that are being synced for a mark: until that has ended they are not durable, either."""
         self._stopped = False
 
     # ---- rounds
@@ -189,7 +191,7 @@ class DerivedWriter:
             log.warning("the index stays in memory for now: %s", error)
             return
         self._marking = True
-        paths = self._unsynced
+        paths = self._syncing = self._unsynced
         self._sync_next(self._take_unsynced(), lambda error: self._end_mark(place, indexed, paths, error))
 
     def _place_to_mark(self) -> _Place | None:
@@ -243,6 +245,7 @@ class DerivedWriter:
         self._marking = False
         if self._stopped:
             return
+        self._syncing = {}
         if isinstance(error, TooManyOpenFiles):  # no sync failed: some did not begin
             log.warning("derived files are synced later: %s", error)
             self._unsynced = paths | self._unsynced
@@ -280,6 +283,39 @@ class DerivedWriter:
         self._unsynced[self._layout.checkpoint] = False
         self._unsynced[self._layout.root] = True
 
+    # ---- a log that is cut
+
+    def lower(self, position: int, last_record: int, store_timestamp: int) -> None:
+        """Write down that the log ends at ``position``, before it does: a recovery that believed in more would take
+        what is missing for damage. Call behind ``finish``. Raises StoreError, OSError."""
+        self._passed.clear()
+        self._checkpoint = Checkpoint(index_timestamp=min(self._checkpoint.index_timestamp, store_timestamp))
+        digest = crc32(self._log.read(last_record, HEAD_BYTES)) if last_record >= 0 else 0
+        self._mark_file.write(Mark(position, position, last_record, digest))
+        self._mark_file.keep(position)
+        self._marked = position
+        self._write_checkpoint(store_timestamp)
+        # Synced, too: records older than its time that lie behind zeros would be taken for what follows on damage.
+        _Path(self._disk, self._layout.checkpoint, directory=False).sync()
+
+    async def truncate(self, position: int) -> None:
+        """Cut queues and index, and make that durable. Raises StoreError, OSError."""
+        for queue in self._queues.queues.values():
+            paths = queue.truncate(position)
+            if paths:
+                self._unsynced.update(dict.fromkeys(paths, False))
+                self._unsynced[queue.directory] = True
+        if self._index is not None:
+            for _ in self._index.truncate(position):
+                await self._clock.sleep(0)
+            self._flush_index()
+        await self._sync_all()
+
+    def go_on(self) -> None:
+        """``finish`` was not the end."""
+        self._stopped = False
+        self.arm()
+
     # ---- start and end
 
     def after_recovery(self, recovered: Recovered) -> None:
@@ -310,6 +346,7 @@ class DerivedWriter:
         while index is not None and index.backlog_bytes <= CLOSE_BACKLOG_BYTES and index.step():
             pass
         indexed = self._flush_index()
+        self._unsynced, self._syncing = self._syncing | self._unsynced, {}
         await self._sync_all()
         dispatch = self._dispatch
         if dispatch.last_record >= 0:

@@ -151,6 +151,13 @@ class Dispatch:
             taken.append(pending.popleft())
         return taken
 
+    def cut(self, position: int, last_record: int, last_store_timestamp: int) -> None:
+        """Nothing at and behind ``position`` is visible any more. ``last_record``, ``last_store_timestamp``: of the
+        newest visible record before it."""
+        if position < self.position:
+            self.position = position
+            self.last_record, self.last_store_timestamp = last_record, last_store_timestamp
+
     def take_back(self, position: int) -> None:
         """Forget the records from log offset ``position`` on, and give their queue offsets free again."""
         pending = self._pending

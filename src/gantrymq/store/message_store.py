@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gantrymq.errors import StoreError, StoreUnavailable
 from gantrymq.message.queues import LogOffset, QueueOffset
@@ -29,6 +29,8 @@ from gantrymq.store.log.appender import Appender
 from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.conditions import Condition
 from gantrymq.store.log.flush import Done
+from gantrymq.store.log.raw_appender import RawAppender
+from gantrymq.store.log.records import is_boundary
 from gantrymq.store.log.safety import LogSafety
 from gantrymq.store.log.writer import LogWriter
 from gantrymq.store.lookup import Lookup
@@ -188,6 +190,11 @@ class MessageStore:
             self._writer, self._clock, self._log, self._queues, self._dispatch, self._store_host, last_timestamp
         )
         """For the ways of every send and every commit, without a call in between."""
+        self._raw = RawAppender(
+            self._writer, self._log, self._queues, self._dispatch, self.appender, self._deleted, self.config.delays_ms
+        )
+        self.truncating: list[Callable[[int], None]] = []
+        """Called with the position before the log is cut there, to forget what is derived from the rest of it."""
         self.room.look()
 
     # ---- positions
@@ -243,6 +250,93 @@ class MessageStore:
     def stopped(self) -> StoreUnavailable | None:
         """The reason why nothing will ever be written again; None while the disk works."""
         return self._writer.final
+
+    # ---- the log of another store
+
+    def follow(self, reason: str) -> None:
+        """From now on the log is that of another store: ``append_raw`` adds to it, and every other append is refused
+        with StoreUnavailable and this reason."""
+        self._writer.follow(StoreUnavailable(reason))
+
+    def lead(self) -> None:
+        """From now on records are appended here. A record of the other store that has come in part is forgotten."""
+        self._raw.forget_rest()
+        self._writer.lead()
+
+    @property
+    def next_raw(self) -> int:
+        """Log offset of the next bytes for ``append_raw``. ``appended`` is where the last whole record ends."""
+        return self._raw.next_place
+
+    def forget_rest(self) -> None:
+        """Drop the part of a record that has come: ``next_raw`` is ``appended`` again."""
+        self._raw.forget_rest()
+
+    def append_raw(self, place: int, data: bytes) -> None:
+        """Put bytes of the other store's log to exactly the same place, in pieces that are cut anywhere.
+
+        The whole records among them are checked, and written as those of ``append``; queues and index follow. Raises
+        StoreError when they do not belong to ``next_raw``, or the store does not follow another one; CorruptRecord for
+        the first record that is broken, behind those before it were taken; DiskFull likewise.
+        """
+        self._raw.append(place, data)
+
+    async def truncate(self, position: int) -> None:
+        """Cut the log at ``position``, where a record begins or the log ends, with all that is derived from the rest.
+
+        The store must follow another one. Whoever waits for what is gone gets a StoreUnavailable, and readers see that
+        the queues end earlier. A crash meanwhile leaves a log that ends at ``position`` or behind it, with a record.
+        Raises StoreError when nothing was changed, or the disk failed: then the store has to be opened again.
+        """
+        if not self._writer.follows or self._raw.held:
+            raise StoreError("a log is cut only while the store follows another one, and once at a time")
+        self._raw.forget_rest()
+        self._raw.held = True
+        try:
+            await self.flush_everything()
+            self._check_cut(position)
+            await self._derived.finish()
+            for listener in self.truncating:
+                listener(position)
+            await self._cut(position)
+        finally:
+            self._raw.held = False
+            self._derived.go_on()
+
+    def _check_cut(self, position: int) -> None:
+        """Raises StoreError unless the log can be cut there."""
+        commit_log = self._log
+        if not commit_log.start <= position <= commit_log.written:
+            raise StoreError(f"the log reaches from {commit_log.start} to {commit_log.written}; not cut at {position}")
+        if position == commit_log.written or is_boundary(commit_log.files, position):
+            return
+        raise StoreError(f"no record begins at {position}; a log is cut between two records")
+
+    async def _cut(self, position: int) -> None:
+        last, stored = self._newest_before(position)
+        self._derived.lower(position, last, stored)
+        cut_bytes = self._log.truncate(position)
+        self._dispatch.cut(position, last, stored)
+        reason = f"the log was cut at {position}, because the log that it follows continues in another way there"
+        self.safety.truncated(position, StoreUnavailable(reason))
+        self._quarantine.truncate(position)
+        self._deleted.fit(self._log.start, position)
+        self._earliest = (-1, -1)
+        if self._log.files.segments:
+            self._log.files.sync_directory()
+        await self._derived.truncate(position)
+        await self.flush_everything()
+        log.warning("cut the log at offset %d: %d bytes behind it are gone", position, cut_bytes)
+
+    def _newest_before(self, position: int) -> tuple[int, int]:
+        """Log offset and store time (ms) of the newest record before ``position`` that a queue knows; (-1, 0): none."""
+        newest, stored = -1, 0
+        for queue in self._queues.queues.values():
+            number = queue.first_at(position) - 1
+            entry = queue.entry(number) if number >= queue.start_offset else None
+            if entry is not None and self._log.start <= entry.log_offset and entry.log_offset > newest:
+                newest, stored = entry.log_offset, self._reader.store_time(queue, number) or 0
+        return newest, stored
 
     # ---- retention
 

@@ -350,6 +350,24 @@ class Index:
             dropped += 1
         return dropped
 
+    def truncate(self, log_offset: int) -> Iterator[None]:
+        """Forget the records at and behind ``log_offset``, in steps. Everything indexed was flushed; the caller
+        flushes again. Raises DiskFull."""
+        while self._work is not None:
+            self._continue(self._work)
+            yield
+        self._pending = deque([item for item in self._pending if item[3] < log_offset])
+        self._target, self.position = min(self._target, log_offset), min(self.position, log_offset)
+        while self.files and self.files[-1].header.count > 1 and self.files[-1].header.begin_offset >= log_offset:
+            file = self.files.pop()
+            self.touched[file.path] = None
+            file.remove()
+        if self.files and self.files[-1].header.end_offset >= log_offset:
+            file = self.files[-1]
+            for _ in file.verify(log_offset):
+                yield
+            self._flush_file(file)
+
     def close(self) -> None:
         for file in self.files:
             file.close()

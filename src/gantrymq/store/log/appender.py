@@ -68,12 +68,16 @@ class Appender:
         self._writer.appended()
         return placements
 
+    def saw(self, stored: int) -> None:
+        """A record with this store time (ms) is in the log, and no later one has an earlier time."""
+        self._last_timestamp = max(self._last_timestamp, stored)
+
     def _begin(self) -> int:
         """What every append begins with; the store time of its records, ms."""
         writer = self._writer
         if writer.unwritten >= APPENDS_PER_WRITE:
             writer.write_out()  # whoever waits for it is told when it fails
-        if writer.final is not None:
+        if writer.closed is not None:
             writer.check_refusal()
         if writer.room.tight:
             writer.room.prepare(0)  # the append may begin a file of the log
@@ -96,7 +100,7 @@ class Appender:
         """
         queue = self._queues.get((topic, queue_id))
         commit_log = self._log
-        if queue is None or self._writer.final is not None or birth[3] & NO_QUEUE_ENTRY:
+        if queue is None or self._writer.closed is not None or birth[3] & NO_QUEUE_ENTRY:
             born_timestamp, born_host, flag, sys_flag, times = birth
             return self.append(
                 (NewRecord(topic, queue_id, body, text, born_timestamp, born_host, flag, sys_flag, times),)

@@ -42,6 +42,45 @@ class CommitLog:
         if segment is not None:
             self._activate(segment)
 
+    def begin_at(self, place: int) -> bool:
+        """Make a log without files begin at ``place``, where its next file does; False when it has files, or no file
+        begins there. Raises DiskFull."""
+        if self.files.segments or place <= 0 or place % self.files.segment_size:
+            return False
+        self.files.begin(place)
+        self.start_at(place)
+        return True
+
+    def begin_first_file(self) -> None:
+        """Make the file of ``appended``, where a log, or its next file, begins. Raises DiskFull."""
+        self._zero_torn()
+        self._begin_next_file()
+
+    def end_of_file(self, position: int) -> int:
+        """Where the file of a position ends, whether it is there or not."""
+        return position - position % self.files.segment_size + self.files.segment_size
+
+    def end_file(self, data: bytes) -> None:
+        """Fill the rest of the current file with the bytes that another log has there, and begin the next one. Raises
+        DiskFull; then nothing has changed."""
+        invariant(self.appended + len(data) == self.end_of_file(self.appended), "a file ends where the next one begins")
+        self._zero_torn()
+        self._begin_next_file(data.rstrip(b"\0"))
+
+    def truncate(self, position: int) -> int:
+        """Forget everything from ``position`` on, which is written, and zero it in the files; the number of bytes
+        zeroed. No sync may be under way. The caller syncs ``unsynced_files``."""
+        invariant(self.appended == self.written, "a log is written out when it is cut")
+        invariant(self.files.start <= position <= self.written, "a log is cut where it has bytes")
+        zeroed = self.files.zero_from(position)
+        kept = self.files.segments
+        for segment in [segment for segment in self._active if segment not in kept]:
+            self._active.remove(segment)
+        self._unsynced = [segment for segment in kept if segment.end > position]
+        self._torn, self._runs = [], []
+        self.start_at(position)
+        return zeroed
+
     def _activate(self, segment: Segment) -> None:
         if segment not in self._active:
             self._open_files.pin(segment.path)
@@ -73,14 +112,15 @@ class CommitLog:
         self._begin_next_file()
         return self.appended
 
-    def _begin_next_file(self) -> None:
+    def _begin_next_file(self, end: bytes = b"") -> None:
+        """``end``: what the current file ends with; empty: the mark of its end."""
         current = self.files.segment(self.appended)
         following = self.files.segment(current.end if current else self.appended)
         if following is None:
             following = self._make_file()
         self._activate(following)
         if current is not None:
-            self._add_run(self.appended, [encode_blank(current.end - self.appended)])
+            self._add_run(self.appended, [end or encode_blank(current.end - self.appended)])
         self.appended = following.base
         self.limit = following.end - END_MARK_BYTES
         self._add_run(following.base, [])

@@ -18,7 +18,7 @@ class Condition(Protocol):
 
     @property
     def position(self) -> int:
-        """Everything before this log offset is confirmed. It only grows."""
+        """Everything before this log offset is confirmed. It only grows, but for ``truncated``."""
 
     @property
     def available(self) -> bool:
@@ -39,6 +39,10 @@ class Condition(Protocol):
     def follow(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` whenever ``position`` or ``available`` has changed."""
 
+    def truncated(self, position: int) -> None:
+        """The log ends at ``position`` now, and other records will come to lie behind it: what was confirmed there
+        counts no longer."""
+
 
 class LocalDisk:
     """The condition that is always there: the disk of this broker."""
@@ -53,6 +57,9 @@ class LocalDisk:
         self.limit_ms = limit_ms
 
     def follow(self, changed: Callable[[], None]) -> None: ...
+
+    def truncated(self, position: int) -> None:
+        self.position = min(self.position, position)
 
 
 class Unconfirmed(StoreUnavailable):

@@ -169,6 +169,18 @@ def are_good(data: bytes, base: int, places: Iterable[tuple[int, int]]) -> bool:
     return True
 
 
+def is_boundary(files: SegmentedFile, position: int) -> bool:
+    """Whether a record, or the mark of the end of a file, begins at this log offset."""
+    segment = files.segment(position)
+    if segment is None:
+        return False
+    head = segment.read(position, END_MARK_BYTES)
+    size, magic = _SIZE_MAGIC.unpack_from(head) if len(head) == END_MARK_BYTES else (0, 0)
+    if magic == BLANK_MAGIC:
+        return bool(size == segment.end - position)
+    return any(True for _ in LogWalk(files, position, min(position + max(size, 0), segment.end)))
+
+
 class LogWalk:
     """Goes through the log record by record: ``(log offset, parsed, data, place in data)``.
 

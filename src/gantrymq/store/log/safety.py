@@ -175,6 +175,22 @@ class LogSafety:
         """What lies behind ``position`` will not be synced."""
         self._synced.fail(position, error)
 
+    def truncated(self, position: int, error: StoreError) -> None:
+        """The log ends at ``position`` now, where something was safe perhaps. Whoever waits for what is gone is told
+        ``error``."""
+        for part in self._parts:
+            part.truncated(position)
+        while self._ends and self._ends[-1] > position:
+            self._ends.pop()
+        self.position = min(self.position, position)
+        self.taken_back(position, error)
+
+    def resign(self, error: StoreError) -> None:
+        """Whoever waits for something to become safe is told ``error``: it may become so, and nobody here knows."""
+        self._limits.taken_back(self.position)
+        for waiters in (self._waiting, self._written):
+            waiters.fail(self.position, error)
+
     # ---- growing
 
     def _end_at(self, position: int) -> None:

@@ -50,8 +50,12 @@ class LogWriter:
         self._turn_armed = False
         self.unwritten = 0
         """Appends since the last write."""
+        self.closed: StoreUnavailable | None = None
+        """Why no append is taken: ``final``, or the store follows another one."""
         self.final: StoreUnavailable | None = None
         """Why the store will never take an append again. A full disk is no such reason: ``room`` says who may write."""
+        self.follows = False
+        """Whether the log is that of another store, whose bytes are appended, and no others."""
 
     def appended(self) -> None:
         """One more append is in the log's memory: it is written at the end of the loop's turn, or now when there is
@@ -68,14 +72,24 @@ class LogWriter:
     # ---- refusal
 
     def check_refusal(self) -> None:
-        """Raise when nothing is written any more."""
-        if self.final is not None:
+        """Raise when nothing is written any more, or nothing of our own."""
+        if self.closed is not None:
             self.room.refused["any", Reason.FAILED.value] += 1
-            raise self.final
+            raise self.closed
 
     def stop(self, reason: StoreUnavailable) -> None:
         """Refuse appends for good."""
-        self.final = self._safety.stopped = reason
+        self.closed = self.final = self._safety.stopped = reason
+
+    def follow(self, reason: StoreUnavailable) -> None:
+        """Refuse appends that are made here, until ``lead``."""
+        self.follows = True
+        self.closed = self.final or reason
+
+    def lead(self) -> None:
+        """Take appends that are made here, and no others."""
+        self.follows = False
+        self.closed = self.final
 
     # ---- write
 

@@ -119,7 +119,12 @@ class ConsumeQueue:
 
     def leave_out(self, log_offset: int) -> None:
         """The next queue offset belongs to a damaged record at ``log_offset``."""
-        self._fill_to(self.max_offset + 1, log_offset)
+        self.fill_to(self.max_offset + 1, log_offset)
+
+    def fill_to(self, queue_offset: int, log_offset: int) -> None:
+        """The next record of the queue, at ``log_offset``, has this queue offset, and those between are missing. No
+        record may be on its way into the queue."""
+        self._fill_to(queue_offset, log_offset)
         self.next_offset = max(self.next_offset, self.max_offset)
 
     def _fill_to(self, queue_offset: int, log_offset: int) -> None:
@@ -247,6 +252,20 @@ class ConsumeQueue:
         invariant(not self._tail, "entries are written before what lies behind them is zeroed")
         self._stale = False
         return self._files.zero_from(self.max_offset * ENTRY_BYTES)
+
+    def truncate(self, log_offset: int) -> list[str]:
+        """Forget the entries of records at and behind ``log_offset``, also in the files; the paths touched. Visible
+        entries are written out."""
+        kept = self.first_at(log_offset)
+        if kept == self.max_offset:
+            return []
+        invariant(not self._tail and self.next_offset == self.max_offset, "a queue is written out when it is cut")
+        self.max_offset = self.next_offset = self._tail_start = kept
+        self.loaded_end = min(self.loaded_end, kept)
+        self._min_for = -1
+        before = self.paths
+        self._files.zero_from(kept * ENTRY_BYTES)
+        return before
 
     def last_entry(self) -> Entry | None:
         """The newest visible entry that stands for a message."""

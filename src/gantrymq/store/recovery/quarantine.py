@@ -44,6 +44,12 @@ class Quarantine:
                 queue_offset, queue.queue_id, queue.topic, size, log_offset,
             )  # fmt: skip
 
+    def truncate(self, position: int) -> None:
+        """The log ends at ``position`` now, and other records will come to lie behind it."""
+        self._ranges = {start: min(end, position) for start, end in self._ranges.items() if start < position}
+        self._records = {place for place in self._records if place < position}
+        self._entries.clear()
+
     def behind(self, position: int, end: int) -> int:
         """The place at which the log continues behind the damage at ``position``; at the latest ``end``.
 
