@@ -18,7 +18,7 @@ from gantrymq.spark.error_reports import without_traceback
 from gantrymq.spark.pipelines.describe.job_rules import body_problems
 from gantrymq.spark.pipelines.formats.avro import AvroFormat
 from gantrymq.spark.pipelines.formats.decoding import EVENT, Decoder, decoder_of, event_columns
-from gantrymq.spark.pipelines.formats.reasons import shown
+from gantrymq.spark.pipelines.formats.port import shown
 from gantrymq.spark.pipelines.formats.registered import KINDS
 from gantrymq.spark.pipelines.job import Allowed, Body
 from gantrymq.spark.registry.client import Schemas

@@ -19,7 +19,7 @@ from gantrymq.spark.pipelines.run.batches import Batches
 from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
 from gantrymq.spark.pipelines.run.rows_of_others import Always, Comparison, UntilPassed
 from gantrymq.spark.pipelines.run.running import TableLost, _refuse_lost_tables
-from gantrymq.spark.pipelines.targets.columns import Columns
+from gantrymq.spark.pipelines.targets.port import Columns
 from gantrymq.spark.source.connections import OF_THIS_PROCESS
 from tests.spark.fakes import FakeBroker
 from tests.spark.log_server import LogServer

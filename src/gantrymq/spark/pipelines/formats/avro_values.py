@@ -19,8 +19,7 @@ from gantrymq.spark.pipelines.formats.avro_resolution import (
 from gantrymq.spark.pipelines.formats.avro_types import Type
 from gantrymq.spark.pipelines.formats.column_types import Scalar
 from gantrymq.spark.pipelines.formats.converting import Convert
-from gantrymq.spark.pipelines.formats.port import BodyRefused
-from gantrymq.spark.pipelines.formats.reasons import shown
+from gantrymq.spark.pipelines.formats.port import BodyRefused, shown
 
 _PYTHON: Final = {
     "string": str, "bytes": bytes, "int": int, "long": int, "float": float, "double": float, "boolean": bool,

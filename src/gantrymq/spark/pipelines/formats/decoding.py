@@ -12,8 +12,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk, read_whole
 from gantrymq.spark.error_reports import without_traceback
 from gantrymq.spark.pipelines.formats.column_types import ColumnType, ddl_type
-from gantrymq.spark.pipelines.formats.port import Format
-from gantrymq.spark.pipelines.formats.reasons import plain
+from gantrymq.spark.pipelines.formats.port import Format, plain
 from gantrymq.spark.pipelines.formats.registered import KINDS, IndexedProtobuf, RegisteredFormat
 from gantrymq.spark.pipelines.job import Allowed, Body
 from gantrymq.spark.registry.client import AWAY_MS, Schema, Schemas, SchemaUnknown

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from gantrymq.spark.pipelines.formats.column_types import ColumnType, Scalar, arrow_type, ddl_type
-from gantrymq.spark.pipelines.formats.reasons import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,3 +95,20 @@ def _unfit(value: Mapping[str, Any], kind: ColumnType) -> str | None:
             inner = "" if one.kind.scalar not in (Scalar.STRUCT, Scalar.ARRAY, Scalar.MAP) else f" ({error})"
             return f"the column {one.name} must fit {ddl_type(one.kind)}, and is {shown(value.get(one.name))}{inner}"
     return None
+
+
+MOST_CHARACTERS: Final = 500
+_SHOWN: Final = 80
+
+
+def plain(text: str) -> str:
+    """A reason in one line of printable characters: it may quote a body, and a body may have anything."""
+    line = " ".join(text.split())
+    printable = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line[: 2 * MOST_CHARACTERS])
+    return printable if len(printable) <= MOST_CHARACTERS else printable[: MOST_CHARACTERS - 3] + "..."
+
+
+def shown(value: Any) -> str:
+    """A value in a reason, cut where it is long."""
+    text = repr(value) if isinstance(value, str | bytes | dict | list | tuple) else str(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

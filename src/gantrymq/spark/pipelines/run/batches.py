@@ -20,6 +20,7 @@ from gantrymq.spark.pipelines.formats.column_types import quoted
 from gantrymq.spark.pipelines.formats.registered import MAY_CHANGE
 from gantrymq.spark.pipelines.job import Job, ParquetTarget, TableTarget
 from gantrymq.spark.pipelines.run.changed_batch import ChangedBatch
+from gantrymq.spark.pipelines.run.checkpoint import RefusedMessages
 from gantrymq.spark.pipelines.run.event_stream import REASON, view_of
 from gantrymq.spark.pipelines.run.failing_messages import FailingProjection, Projection, with_place
 from gantrymq.spark.pipelines.run.job_clock import last_clock
@@ -33,12 +34,10 @@ from gantrymq.spark.pipelines.run.projections import (
     without,
     without_keys,
 )
-from gantrymq.spark.pipelines.run.refused_messages import RefusedMessages
 from gantrymq.spark.pipelines.run.rows_of_others import Comparison
 from gantrymq.spark.pipelines.run.spark_errors import Failed
-from gantrymq.spark.pipelines.targets.columns import Columns, dead_letter_columns
 from gantrymq.spark.pipelines.targets.object_stores import disk_of
-from gantrymq.spark.pipelines.targets.port import RowRefused, Writer
+from gantrymq.spark.pipelines.targets.port import Columns, RowRefused, Writer, dead_letter_columns
 from gantrymq.spark.pipelines.targets.postgresql.connection import Databases
 from gantrymq.spark.pipelines.targets.rows_by_key import distinct
 from gantrymq.spark.pipelines.targets.rows_by_key import without as without_known

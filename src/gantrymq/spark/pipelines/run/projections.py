@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from gantrymq.spark.pipelines.describe.job_rules import JobInvalid, Problem
 from gantrymq.spark.pipelines.formats.column_types import quoted
-from gantrymq.spark.pipelines.formats.reasons import plain
+from gantrymq.spark.pipelines.formats.port import plain
 from gantrymq.spark.pipelines.job import MESSAGE_COLUMNS, Job
 from gantrymq.spark.pipelines.run.event_stream import REASON, place, view_of
 from gantrymq.spark.pipelines.run.spark_errors import Failed, first_lines, is_about_data, unlogged
-from gantrymq.spark.pipelines.targets.columns import Columns, ddl_of
+from gantrymq.spark.pipelines.targets.port import Columns, ddl_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

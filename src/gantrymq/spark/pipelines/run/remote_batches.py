@@ -18,8 +18,8 @@ from gantrymq.spark.pipelines.run.batches import Batches
 from gantrymq.spark.pipelines.run.checkpoint import query_id
 from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
 from gantrymq.spark.pipelines.run.rows_of_others import UntilPassed
-from gantrymq.spark.pipelines.targets.columns import Columns
 from gantrymq.spark.pipelines.targets.object_stores import disk_of
+from gantrymq.spark.pipelines.targets.port import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -27,8 +27,8 @@ from gantrymq.spark.pipelines.run.projections import columns_of
 from gantrymq.spark.pipelines.run.registry_check import refuse_unreadable
 from gantrymq.spark.pipelines.run.remote_batches import RemoteBatches, reopened
 from gantrymq.spark.pipelines.run.rows_of_others import UntilPassed
-from gantrymq.spark.pipelines.targets.columns import Columns
 from gantrymq.spark.pipelines.targets.object_stores import disk_of
+from gantrymq.spark.pipelines.targets.port import Columns
 from gantrymq.spark.pipelines.targets.writers import change_of, is_there, place_of
 from gantrymq.spark.registry.client import CHECK_MS
 from gantrymq.spark.session.session import JAVA_CONF

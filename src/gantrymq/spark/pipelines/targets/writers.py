@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.spark.pipelines.changes.applying import Applying
-from gantrymq.spark.pipelines.describe.change_rules import ONLY_ADDED
+from gantrymq.spark.pipelines.describe.job_rules import ONLY_ADDED
 from gantrymq.spark.pipelines.job import (
     DeltaTarget,
     IcebergTarget,
@@ -19,11 +19,10 @@ from gantrymq.spark.pipelines.job import (
     Target,
     TopicTarget,
 )
-from gantrymq.spark.pipelines.targets.columns import Columns
 from gantrymq.spark.pipelines.targets.growth import TableDiffers
 from gantrymq.spark.pipelines.targets.object_stores import disk_of
 from gantrymq.spark.pipelines.targets.parquet.tables import description_of
-from gantrymq.spark.pipelines.targets.port import Writer
+from gantrymq.spark.pipelines.targets.port import Columns, Writer
 from gantrymq.spark.pipelines.targets.postgresql.connection import Databases
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gantrymq.spark.pipelines.targets.columns import ddl_of
 from gantrymq.spark.pipelines.targets.growth import Growth, Widening, growth
+from gantrymq.spark.pipelines.targets.port import ddl_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ import pytest
 from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError, Unreachable
 from gantrymq.spark.pipelines.job import Run
-from gantrymq.spark.pipelines.run.masters import addresses, check_master
+from gantrymq.spark.pipelines.run.job_session import addresses, check_master
 
 
 @pytest.mark.parametrize(
