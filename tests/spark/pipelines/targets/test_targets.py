@@ -12,7 +12,7 @@ import pytest
 from gantrymq.errors import ConfigError, StoreLocked
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, ParquetTarget, PostgresqlTarget
-from gantrymq.spark.pipelines.targets.parquet.file_names import NO_VALUE
+from gantrymq.spark.pipelines.targets.parquet.tables import NO_VALUE
 from gantrymq.spark.pipelines.targets.port import Columns, Writer
 from gantrymq.spark.pipelines.targets.postgresql.connection import Databases
 from gantrymq.spark.pipelines.targets.rows_by_key import without

@@ -12,8 +12,7 @@ from gantrymq.spark.columns.rows import SPARK_TYPES
 from gantrymq.spark.pipelines.describe.addresses import absolute_place
 from gantrymq.spark.pipelines.job import Body, Job, ParquetTarget, Run
 from gantrymq.spark.pipelines.targets.object_stores import disk_of
-from gantrymq.spark.pipelines.targets.parquet.file_names import directory_text, values_in
-from gantrymq.spark.pipelines.targets.parquet.tables import Table, description_of
+from gantrymq.spark.pipelines.targets.parquet.tables import Table, description_of, directory_text, values_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,6 +22,7 @@ from gantrymq.spark.pipelines.job import Job, ParquetTarget, TableTarget
 from gantrymq.spark.pipelines.run.changed_batch import ChangedBatch
 from gantrymq.spark.pipelines.run.checkpoint import RefusedMessages
 from gantrymq.spark.pipelines.run.event_stream import REASON, view_of
+from gantrymq.spark.pipelines.run.expressions import Failed
 from gantrymq.spark.pipelines.run.failing_messages import FailingProjection, Projection, with_place
 from gantrymq.spark.pipelines.run.job_clock import last_clock
 from gantrymq.spark.pipelines.run.progress_lines import ProgressLines
@@ -35,7 +36,6 @@ from gantrymq.spark.pipelines.run.projections import (
     without_keys,
 )
 from gantrymq.spark.pipelines.run.rows_of_others import Comparison
-from gantrymq.spark.pipelines.run.spark_errors import Failed
 from gantrymq.spark.pipelines.targets.object_stores import disk_of
 from gantrymq.spark.pipelines.targets.port import Columns, RowRefused, Writer, dead_letter_columns
 from gantrymq.spark.pipelines.targets.postgresql.connection import Databases

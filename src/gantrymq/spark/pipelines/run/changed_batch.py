@@ -9,9 +9,9 @@ from gantrymq.spark.pipelines.changes.operations import IS_DELETE
 from gantrymq.spark.pipelines.changes.rows import PLACE, changed_rows
 from gantrymq.spark.pipelines.job import MESSAGE_COLUMNS, Changes
 from gantrymq.spark.pipelines.run.event_stream import PREFIX, REASON, place, view_of
+from gantrymq.spark.pipelines.run.expressions import Failed
 from gantrymq.spark.pipelines.run.failing_messages import FailingProjection, Projection, refusal, with_place
 from gantrymq.spark.pipelines.run.projections import collected, evaluated
-from gantrymq.spark.pipelines.run.spark_errors import Failed
 
 if TYPE_CHECKING:
     import pyarrow as pa

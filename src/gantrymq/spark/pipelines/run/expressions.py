@@ -1,21 +1,62 @@
-"""The expressions of a job (``events.columns``, ``events.valid``). Their errors are null, and do not end the batch.
+"""Errors of Spark's SQL: what they say, whether the data is at fault, and expressions of a job that are null instead.
 
-Spark's SQL raises an error for a number that overflows or a text that is no number, and has no general way to go on.
-Its Java library has one, which functions such as ``try_to_timestamp`` are made of. Spark Connect's protocol does not
-have it, but the functions. All of this needs ``TRY_CONF``.
+Spark raises an error for a number that overflows or a text that is no number, which would end the batch
+(``events.columns``, ``events.valid``), and has no general way to go on. Its Java library has one, which functions such
+as ``try_to_timestamp`` are made of. Spark Connect's protocol does not have it, but the functions. All of this needs
+``TRY_CONF``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.formats.decoding import EVENT
-from gantrymq.spark.pipelines.run.spark_errors import first_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+_DATA: Final = re.compile(
+    r"SQLSTATE: (22|P0)|java\.lang\.(ArithmeticException|NumberFormatException|IllegalArgumentException)"
+    r"|java\.time\.|java\.util\.regex\.|ArrayIndexOutOfBounds"
+)
+"""A data exception of SQL, ``raise_error``, or what functions of Java raise for a value."""
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """PySpark does not write the errors of queries into the log: they are expected here, and there may be many."""
+    from pyspark.logger import PySparkLogger
+
+    # A logger of another class could not take what PySpark gives to this one.
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+class Failed(Exception):
+    """A query failed because of the data that it was given."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+
+def is_about_data(error: Exception) -> bool:
+    """Whether another try would fail as well, and other data would not: nothing is wrong with the cluster."""
+    return _DATA.search(str(error)) is not None
+
+
+def first_lines(error: Exception) -> str:
+    """The beginning of what Spark says, in one line."""
+    return " ".join(re.split(r"\n\nJVM stacktrace|\n\tat |\n== SQL", str(error))[0].split())[:500]
+
 
 _OUTER, _COMPUTED = "_message_", "_computed_"
 FAILS = "fails"

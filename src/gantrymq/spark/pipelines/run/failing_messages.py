@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gantrymq.spark.pipelines.run.event_stream import place, view_of
-from gantrymq.spark.pipelines.run.expressions import FAILS, failing_rows
+from gantrymq.spark.pipelines.run.expressions import FAILS, Failed, failing_rows, first_lines, unlogged
 from gantrymq.spark.pipelines.run.projections import VIEW, collected, evaluated, rows_of
-from gantrymq.spark.pipelines.run.spark_errors import Failed, first_lines, unlogged
 
 if TYPE_CHECKING:
     import pyarrow as pa

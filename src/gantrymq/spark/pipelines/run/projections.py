@@ -11,7 +11,7 @@ from gantrymq.spark.pipelines.formats.column_types import quoted
 from gantrymq.spark.pipelines.formats.port import plain
 from gantrymq.spark.pipelines.job import MESSAGE_COLUMNS, Job
 from gantrymq.spark.pipelines.run.event_stream import REASON, place, view_of
-from gantrymq.spark.pipelines.run.spark_errors import Failed, first_lines, is_about_data, unlogged
+from gantrymq.spark.pipelines.run.expressions import Failed, first_lines, is_about_data, unlogged
 from gantrymq.spark.pipelines.targets.port import Columns, ddl_of
 
 if TYPE_CHECKING:

@@ -146,10 +146,10 @@ def change_of(name: str, target: TableTarget, columns: Columns) -> str:
 def _lacking(name: str, target: TableTarget, columns: Columns) -> str:
     growing: object = ""
     if isinstance(target, ParquetTarget):
-        from gantrymq.spark.pipelines.targets.parquet import growth as parquet_growth
+        from gantrymq.spark.pipelines.targets.parquet import writer as parquet
 
         there = description_of(target.path, disk_of(target.path, OsDisk()))
-        growing = there and parquet_growth.lacking(target.path, there.schema, columns.ddl)
+        growing = there and parquet.lacking(target.path, there.schema, columns.ddl)
     elif isinstance(target, DeltaTarget):
         from gantrymq.spark.pipelines.targets.delta.writer import DeltaWriter
 

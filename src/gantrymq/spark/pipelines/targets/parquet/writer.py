@@ -1,4 +1,8 @@
-"""The target ``parquet``: a table of ``tables``, with directories for the values of ``partition_by``."""
+"""The target ``parquet``: a table of ``tables``, with directories for the values of ``partition_by``.
+
+It grows to the columns of a job. Its files never change: they are read with the columns that the table has by now. A
+Spark session must be there, which reads the columns as they are written in Spark's language.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,18 @@ from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.pipelines.job import ParquetTarget
+from gantrymq.spark.pipelines.targets.growth import Growth, Widening, growth
 from gantrymq.spark.pipelines.targets.object_stores import arrow_files, disk_of
-from gantrymq.spark.pipelines.targets.parquet.file_names import NO_VALUE, Piece, directory_text, values_in
-from gantrymq.spark.pipelines.targets.parquet.growth import grown
-from gantrymq.spark.pipelines.targets.parquet.tables import Table, description_of
+from gantrymq.spark.pipelines.targets.parquet.tables import (
+    NO_VALUE,
+    Piece,
+    Table,
+    description_of,
+    directory_text,
+    values_in,
+)
 from gantrymq.spark.pipelines.targets.parquet_file import File, FileWriter, groups
+from gantrymq.spark.pipelines.targets.port import ddl_of
 from gantrymq.spark.pipelines.targets.rows_by_key import distinct, filter_of
 from gantrymq.spark.pipelines.targets.staging import Staged, refusal_in
 
@@ -242,3 +253,32 @@ def _indices(column: pa.ChunkedArray, value: Any) -> list[int]:
     import pyarrow.compute as pc
 
     return list(pc.indices_nonzero(pc.equal(column, pa.scalar(value, column.type))).to_pylist())
+
+
+def lacking(path: str, table: str, wanted: str) -> Growth:
+    """What a table lacks; both schemas are DDL. Raises TableDiffers for types to which it cannot grow."""
+    return growth(_arrow(_columns(table)), _arrow(_columns(wanted)), Widening(), path)
+
+
+def grown(path: str, table: str, wanted: str) -> str:
+    """The columns of the table when it has grown. Raises TableDiffers."""
+    growing = Growth((), {}) if table == wanted else lacking(path, table, wanted)
+    if not growing:
+        return table
+    from pyspark.sql.types import StructType
+
+    new = {field.name: field for field in _columns(wanted).fields}
+    columns = [new[field.name] if field.name in growing.widened else field for field in _columns(table).fields]
+    return ddl_of(StructType([*columns, *(new[field.name] for field in growing.added)]))
+
+
+def _columns(ddl: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.active().createDataFrame([], ddl).schema
+
+
+def _arrow(columns: Any) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(columns, timezone="UTC")
