@@ -19,8 +19,10 @@ from tests.sql.kill.databases import KINDS, missing
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.sql.rows import transaction_id
 from gantrymq.sql.rows.tables import InboxStatements
+from gantrymq.sql.rules.runner import performed
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
-from gantrymq.sql.transaction.local import Local, TransactionsConfig, create_tables
+from gantrymq.sql.transaction.local import Local, create_tables
+from gantrymq.sql.transaction.settings import TransactionsConfig
 from gantrymq.sql.upkeep import cleaning
 
 DAYS = 10
@@ -57,14 +59,14 @@ def measured(engine: Engine, rows: int, analyze: bool) -> Iterator[str]:
     horizon, batches = cleaning.horizon_id(middle_ms, None), rows / 2 / cleaning.BATCH
     statements = InboxStatements(database.dialect(), settings.inbox_table)
     begun = time.perf_counter()
-    cleaning.performed(cleaning.count_outcomes(local.outcomes, horizon), database.alone)
-    cleaning.performed(cleaning.count_inbox(statements, middle_ms), database.alone)
+    performed(cleaning.count_outcomes(local.outcomes, horizon), database.alone)
+    performed(cleaning.count_inbox(statements, middle_ms), database.alone)
     yield f"dry run {(time.perf_counter() - begun) * 1000:.0f} ms"
     begun = time.perf_counter()
-    cleaning.performed(cleaning.clean_outcomes(local.outcomes, horizon), database.alone)
+    performed(cleaning.clean_outcomes(local.outcomes, horizon), database.alone)
     yield f"outcomes {(time.perf_counter() - begun) * 1000 / batches:.1f} ms a batch"
     begun = time.perf_counter()
-    cleaning.performed(cleaning.clean_inbox(statements, middle_ms), database.alone)
+    performed(cleaning.clean_inbox(statements, middle_ms), database.alone)
     yield f"inbox {(time.perf_counter() - begun) * 1000 / batches:.1f} ms a batch"
 
 

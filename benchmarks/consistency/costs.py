@@ -17,7 +17,8 @@ from gantrymq.sql import Transactions
 from gantrymq.sql.rows import transaction_id
 from gantrymq.sql.rules.claim import Query
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
-from gantrymq.sql.transaction.local import Local, TransactionsConfig
+from gantrymq.sql.transaction.local import Local
+from gantrymq.sql.transaction.settings import TransactionsConfig
 
 TOPIC: Final = "costs"
 NUMBERS: Final = (1, 10, 100)

@@ -20,7 +20,8 @@ from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
 from gantrymq.sql.rows.tables import OUTCOMES
 from gantrymq.sql.transaction.checker import OutcomeChecker
-from gantrymq.sql.transaction.local import Local, TransactionsConfig
+from gantrymq.sql.transaction.local import Local
+from gantrymq.sql.transaction.settings import TransactionsConfig
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine

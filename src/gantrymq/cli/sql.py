@@ -20,7 +20,9 @@ from gantrymq.runtime.clock import SystemClock
 from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.failures import is_database_error
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, InboxStatements, ddl
-from gantrymq.sql.transaction.local import Local, TransactionsConfig
+from gantrymq.sql.rules.runner import performed
+from gantrymq.sql.transaction.local import Local
+from gantrymq.sql.transaction.settings import TransactionsConfig
 from gantrymq.sql.upkeep.cleaning import (
     COUNTED,
     check_age,
@@ -30,7 +32,6 @@ from gantrymq.sql.upkeep.cleaning import (
     count_outcomes,
     horizon_id,
     horizon_of,
-    performed,
 )
 from gantrymq.sql.upkeep.open_halves import oldest_open
 

@@ -28,8 +28,10 @@ from gantrymq.runtime.clock import SystemClock
 from gantrymq.sql.inbox.rows import InboxRows, Key, row_id
 from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rows.tables import INBOX
-from gantrymq.sql.rules.claim import ATTEMPTS
+from gantrymq.sql.rules.claim import ATTEMPTS, Rows
 from gantrymq.sql.rules.failed_commit import may_run_again
+from gantrymq.sql.rules.outcomes import Statement
+from gantrymq.sql.rules.runner import performed
 from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age
 from gantrymq.sql.upkeep.hourly import Hourly, in_thread
 
@@ -151,18 +153,18 @@ class Inbox:
         for message in messages:
             ids.setdefault(row_id(message, self._key), message)
         rows = InboxRows(dialect_of_connection(connection), self.group)
-        asking = rows.take(list(ids), SystemClock().wall_ms())
-        try:
-            statement = next(asking)
-            while True:
-                try:
-                    found = execute(connection, *statement)
-                except Exception as error:  # noqa: BLE001 - raised again unless it says that the row is there
-                    statement = asking.throw(self._understood(error))
-                else:
-                    statement = asking.send(found)
-        except StopIteration as end:
-            return [message for one, message in ids.items() if one in end.value]
+
+        def insert(statement: Statement) -> Rows:
+            try:
+                return execute(connection, *statement)
+            except Exception as error:
+                understood = self._understood(error)
+                if understood is error:
+                    raise
+                raise understood from error
+
+        taken = performed(rows.take(list(ids), SystemClock().wall_ms()), insert)
+        return [message for one, message in ids.items() if one in taken]
 
     def _understood(self, error: Exception) -> Exception:
         if read_failure(error) is not Failure.NO_TABLE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from django.db import router, transaction
@@ -15,6 +16,7 @@ from gantrymq.sql.rows.tables import INBOX, OUTCOMES, ddl
 from gantrymq.sql.rules.claim import Failed
 from gantrymq.sql.rules.creation import before_ddl
 from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, Statement, failed
+from gantrymq.sql.rules.runner import performed
 from gantrymq.sql.transaction.database import Rows
 
 
@@ -53,12 +55,7 @@ class CreateGantryTables(Operation):
 def _identify(connection: Any, dialect: Dialect) -> None:
     """Write the rows that are no transactions: the first ``start`` then only reads, beside a transaction that runs."""
     asking = Outcomes(dialect, "").identify(SystemRng().token(IDENTITY_BYTES).hex())
-    try:
-        statements = next(asking)
-        while True:
-            statements = asking.send(_asked(connection, statements))
-    except StopIteration:
-        return
+    performed(asking, partial(_asked, connection))
 
 
 def _asked(connection: Any, statements: Sequence[Statement]) -> Rows | Failed:

@@ -5,9 +5,9 @@
 | GROUP               | the producer group of the project                                            | none            |
 | NAME_SERVERS        | ``"host:port;host:port"`` or a list                                          | none            |
 | DATABASES           | aliases whose transactions take messages, or ``{alias: producer group}``     | ``["default"]`` |
-| LONGEST_TRANSACTION | see ``gantrymq.sql.transaction.local.TransactionsConfig``                    | 60              |
-| CLAIM_TIMEOUT       | see ``gantrymq.sql.transaction.local.TransactionsConfig``                    | 2               |
-| KEEP_ROWS           | see ``gantrymq.sql.transaction.local.TransactionsConfig``                    | 7 days          |
+| LONGEST_TRANSACTION | see ``gantrymq.sql.transaction.settings.TransactionsConfig``                 | 60              |
+| CLAIM_TIMEOUT       | see ``gantrymq.sql.transaction.settings.TransactionsConfig``                 | 2               |
+| KEEP_ROWS           | see ``gantrymq.sql.transaction.settings.TransactionsConfig``                 | 7 days          |
 | PRODUCER            | further settings of the producers, by the names of TransactionProducerConfig | ``{}``          |
 
 Each database has a producer group of its own, because a check-back asks one database: GROUP for the database
@@ -27,7 +27,7 @@ from django.db import DEFAULT_DB_ALIAS
 from gantrymq.client.config import TransactionProducerConfig, parse_name_servers, settings_of
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message.system_topics import check_group
-from gantrymq.sql.transaction.local import TransactionsConfig
+from gantrymq.sql.transaction.settings import TransactionsConfig
 
 NAME: Final = "GANTRYMQ"
 KEYS: Final = ("GROUP", "NAME_SERVERS", "DATABASES", "LONGEST_TRANSACTION", "CLAIM_TIMEOUT", "KEEP_ROWS", "PRODUCER")

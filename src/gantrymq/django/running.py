@@ -23,8 +23,9 @@ from gantrymq.sql.rows.failures import Failure, is_database_error, read_failure
 from gantrymq.sql.rows.tables import check_name
 from gantrymq.sql.transaction.checker import OutcomeChecker
 from gantrymq.sql.transaction.enlistment import Enlistment
-from gantrymq.sql.transaction.local import Local, TransactionsConfig
+from gantrymq.sql.transaction.local import Local
 from gantrymq.sql.transaction.local import create_tables as create_both
+from gantrymq.sql.transaction.settings import TransactionsConfig
 from gantrymq.sql.transaction.waiters import ThreadWaiter
 from gantrymq.sql.upkeep.hourly import EVERY_S, Upkeep
 
@@ -85,7 +86,7 @@ atexit.register(close)
 def enlist(using: str) -> Enlistment:
     """A new local transaction with messages in this database."""
     found = running(using)
-    return found.local.enlist(found.producer._client, ThreadWaiter(found.producer._open_portal))
+    return Enlistment(found.local, found.producer._client, ThreadWaiter(found.producer._open_portal))
 
 
 def running(using: str) -> Running:

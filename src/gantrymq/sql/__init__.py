@@ -12,37 +12,37 @@ if TYPE_CHECKING:
     from gantrymq.errors import TransactionBroken as TransactionBroken
     from gantrymq.errors import TransactionClaimed as TransactionClaimed
     from gantrymq.errors import TransactionTooOld as TransactionTooOld
+    from gantrymq.sql.async_transactions import AsyncConnectionTransactions as AsyncConnectionTransactions
+    from gantrymq.sql.async_transactions import AsyncSessionTransactions as AsyncSessionTransactions
     from gantrymq.sql.async_transactions import AsyncTransactions as AsyncTransactions
     from gantrymq.sql.connections.async_transactions import AsyncConnectionTransaction as AsyncConnectionTransaction
-    from gantrymq.sql.connections.async_transactions import AsyncConnectionTransactions as AsyncConnectionTransactions
     from gantrymq.sql.connections.transactions import ConnectionTransaction as ConnectionTransaction
-    from gantrymq.sql.connections.transactions import ConnectionTransactions as ConnectionTransactions
     from gantrymq.sql.inbox.async_inbox import AsyncInbox as AsyncInbox
     from gantrymq.sql.inbox.async_inbox import AsyncInboxTransaction as AsyncInboxTransaction
     from gantrymq.sql.inbox.inbox import Inbox as Inbox
     from gantrymq.sql.inbox.inbox import InboxTransaction as InboxTransaction
     from gantrymq.sql.sqlalchemy.async_transactions import AsyncLocalTransaction as AsyncLocalTransaction
-    from gantrymq.sql.sqlalchemy.async_transactions import AsyncSessionTransactions as AsyncSessionTransactions
     from gantrymq.sql.sqlalchemy.sending import send as send
     from gantrymq.sql.sqlalchemy.transactions import LocalTransaction as LocalTransaction
-    from gantrymq.sql.sqlalchemy.transactions import SessionTransactions as SessionTransactions
+    from gantrymq.sql.transactions import ConnectionTransactions as ConnectionTransactions
+    from gantrymq.sql.transactions import SessionTransactions as SessionTransactions
     from gantrymq.sql.transactions import Transactions as Transactions
 
 _HOMES = {
     "AsyncConnectionTransaction": "sql.connections.async_transactions",
-    "AsyncConnectionTransactions": "sql.connections.async_transactions",
+    "AsyncConnectionTransactions": "sql.async_transactions",
     "AsyncInbox": "sql.inbox.async_inbox",
     "AsyncInboxTransaction": "sql.inbox.async_inbox",
     "AsyncLocalTransaction": "sql.sqlalchemy.async_transactions",
-    "AsyncSessionTransactions": "sql.sqlalchemy.async_transactions",
+    "AsyncSessionTransactions": "sql.async_transactions",
     "AsyncTransactions": "sql.async_transactions",
     "ConnectionTransaction": "sql.connections.transactions",
-    "ConnectionTransactions": "sql.connections.transactions",
+    "ConnectionTransactions": "sql.transactions",
     "Inbox": "sql.inbox.inbox",
     "InboxTransaction": "sql.inbox.inbox",
     "LocalTransaction": "sql.sqlalchemy.transactions",
     "OutcomeUnknown": "errors",
-    "SessionTransactions": "sql.sqlalchemy.transactions",
+    "SessionTransactions": "sql.transactions",
     "TransactionBroken": "errors",
     "TransactionClaimed": "errors",
     "TransactionTooOld": "errors",

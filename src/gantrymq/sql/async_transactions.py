@@ -1,4 +1,4 @@
-"""The same as ``transactions`` on an event loop: what the two kinds of AsyncTransactions share."""
+"""The same as ``transactions`` on an event loop."""
 
 from __future__ import annotations
 
@@ -13,26 +13,38 @@ from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.rng import Rng, SystemRng
-from gantrymq.sql.rules.failed_commit import may_run_again
-from gantrymq.sql.transaction.async_enlistment import perform
+from gantrymq.sql.connections.async_drivers import AsyncConnectionDatabase
+from gantrymq.sql.connections.async_transactions import AsyncConnectionTransaction
+from gantrymq.sql.rules.failed_commit import pause_before_next
+from gantrymq.sql.transaction.checker import AsyncOutcomeChecker
+from gantrymq.sql.transaction.enlistment import AsyncEnlistment, Enlistment
 from gantrymq.sql.transaction.greenlet_database import for_loop
+from gantrymq.sql.transaction.local import AsyncLocal, Local
 from gantrymq.sql.transaction.own_loop import OwnLoop
 from gantrymq.sql.transaction.settings import TransactionsSettings, read_settings
-from gantrymq.sql.transactions import ASYNC_CONNECT, kind_at, kind_for
-from gantrymq.sql.upkeep import cleaning
-from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age
+from gantrymq.sql.transaction.waiters import GreenletWaiter
+from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age, clean_by_age
 from gantrymq.sql.upkeep.hourly import EVERY_S, clean_for_ever
 from gantrymq.sql.upkeep.open_halves import oldest_open
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-    from gantrymq.sql.connections.async_transactions import AsyncConnectionTransactions
-    from gantrymq.sql.sqlalchemy.async_transactions import AsyncSessionTransactions
+    from gantrymq.sql.sqlalchemy.async_transactions import AsyncLocalTransaction
+    from gantrymq.sql.sqlalchemy.sessions import Sessions
 
 T = TypeVar("T")
 A = TypeVar("A", bound=AbstractAsyncContextManager[Any])
-"""The kind of local transaction: of a session, or of a connection."""
+"""A local transaction: of a session, or of a connection."""
+
+
+def is_of_sqlalchemy(engine: object) -> bool:
+    return type(engine).__module__.partition(".")[0] == "sqlalchemy"
+
+
+def is_async_engine(engine: object) -> bool:
+    """Of what is of SQLAlchemy."""
+    return type(engine).__name__ == "AsyncEngine"
 
 
 class AsyncTransactions(Generic[A]):
@@ -57,10 +69,9 @@ class AsyncTransactions(Generic[A]):
         if cls is not AsyncTransactions:
             return super().__new__(cls)
         if callable(engine):  # also a plain function, which returns a coroutine
-            return super().__new__(kind_at(*ASYNC_CONNECT))
-        kind = kind_for(engine)
-        if isinstance(kind, type) and issubclass(kind, AsyncTransactions):
-            return super().__new__(kind)
+            return super().__new__(AsyncConnectionTransactions)
+        if is_of_sqlalchemy(engine) and is_async_engine(engine):
+            return super().__new__(AsyncSessionTransactions)
         raise ConfigError("AsyncTransactions takes an AsyncEngine; with an Engine, use Transactions")
 
     _local: Any
@@ -137,11 +148,11 @@ class AsyncTransactions(Generic[A]):
         await self._clean(check_age(older_than, self._settings.longest_transaction))
 
     async def _clean(self, older_than: float, every: float = 0.0) -> None:
-        local, alone = self._local, for_loop(self._database).alone
-        horizon_ms = await perform(cleaning.horizon_of(local.outcomes, local.clock.wall_ms(), older_than, every), alone)
-        if horizon_ms is not None:
-            oldest = await oldest_open(self._settings.name_servers, self._producer_settings, local.identity)
-            await perform(cleaning.clean_outcomes(local.outcomes, cleaning.horizon_id(horizon_ms, oldest)), alone)
+        local, asked = self._local, (self._settings.name_servers, self._producer_settings)
+        await clean_by_age(
+            local.outcomes, for_loop(self._database).alone, local.clock.wall_ms(), older_than, every,
+            lambda: oldest_open(*asked, local.identity),
+        )  # fmt: skip
 
     # Ways in.
 
@@ -157,9 +168,10 @@ class AsyncTransactions(Generic[A]):
                 async with self.begin() as tx:
                     return await work(tx)
             except Exception as error:
-                if not may_run_again(error) or attempt == attempts:
+                pause_s = pause_before_next(error, attempt, attempts, self._rng.random())
+                if pause_s is None:
                     raise
-                await self._clock.sleep(self._rng.random() * 0.01 * 2**attempt)
+            await self._clock.sleep(pause_s)
         raise ConfigError(f"attempts must be 1 or more, not {attempts!r}")
 
     def _producer(self) -> TransactionProducer:
@@ -168,3 +180,86 @@ class AsyncTransactions(Generic[A]):
         assert self._own is not None
         self._own.check()
         return self._running
+
+
+class AsyncSessionTransactions(AsyncTransactions["AsyncLocalTransaction"]):
+    """The local transactions of sessions on an AsyncEngine; see ``AsyncTransactions``."""
+
+    _local: Local
+
+    def __init__(self, group: str, engine: AsyncEngine, **settings: Unpack[TransactionsSettings]) -> None:
+        from gantrymq.sql.sqlalchemy.async_transactions import session_maker
+        from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
+
+        self._set_up(group, settings)
+        self._database = SqlAlchemyDatabase(engine.sync_engine)
+        self._sessions = session_maker(engine)
+        self.attach(self._sessions)
+
+    async def create_table(self) -> None:
+        from gantrymq.sql.sqlalchemy.async_transactions import create_tables
+
+        await create_tables(self._database, self._settings)
+
+    async def _connect(self) -> TransactionListener:
+        from gantrymq.sql.sqlalchemy.async_transactions import opened
+
+        self._local, checker = await opened(self._database, self._settings)
+        return checker
+
+    def attach(self, sessions: Sessions | AsyncEngine, *, trust_outer: bool = False) -> None:
+        """Let the sessions of your own ``async_sessionmaker``, or the connections of an AsyncEngine, take messages; see
+        ``SessionTransactions.attach``. Attach it before it makes its first session or connection."""
+        from sqlalchemy.ext.asyncio import AsyncEngine
+
+        from gantrymq.sql.sqlalchemy.transactions import attach
+
+        attach(sessions, self._enlist, self._database.engine, trust_outer, AsyncEngine)
+
+    def begin(self) -> AsyncLocalTransaction:
+        """``async with transactions.begin() as tx:`` is one local transaction, in a new session ``tx.session``."""
+        from gantrymq.sql.sqlalchemy.async_transactions import AsyncLocalTransaction
+
+        return AsyncLocalTransaction(self._sessions, self.start)
+
+    def _enlist(self) -> Enlistment:
+        producer = self._producer()  # before the database: it says what to do when nothing is started
+        return Enlistment(self._local, producer, GreenletWaiter())
+
+
+class AsyncConnectionTransactions(AsyncTransactions[AsyncConnectionTransaction]):
+    """The local transactions of asynchronous connections that a function makes; see ``AsyncTransactions``."""
+
+    _local: AsyncLocal
+
+    def __init__(
+        self, group: str, connect: Callable[[], Awaitable[Any]], **settings: Unpack[TransactionsSettings]
+    ) -> None:
+        """``connect``: its result, awaited, is a new connection each time, which is closed here."""
+        self._set_up(group, settings)
+        self._database = AsyncConnectionDatabase(connect)
+
+    async def create_table(self) -> None:
+        await AsyncLocal(self._database, self._settings).create_tables()
+
+    async def _connect(self) -> TransactionListener:
+        self._local = AsyncLocal(self._database, self._settings, self._clock, self._rng)
+        await self._local.open()
+        return AsyncOutcomeChecker(self._local)
+
+    def begin(self) -> AsyncConnectionTransaction:
+        """``async with transactions.begin() as tx:`` is one local transaction, on a new connection."""
+        return AsyncConnectionTransaction(self.start, self._enlist, self._database.connect, ours=True)
+
+    def on(self, connection: Any) -> AsyncConnectionTransaction:
+        """``async with transactions.on(connection) as tx:`` is one on your own connection; see
+        ``ConnectionTransactions.on``."""
+
+        async def given() -> Any:
+            return connection
+
+        return AsyncConnectionTransaction(self.start, self._enlist, given, ours=False)
+
+    def _enlist(self) -> AsyncEnlistment:
+        producer = self._producer()  # before the database: it says what to do when nothing is started
+        return AsyncEnlistment(self._local, producer)

@@ -1,13 +1,14 @@
 """Local transactions in the user's database, with messages that appear if and only if they commit.
 
-| ``Transactions(group, ...)`` with  | makes                       | in                               |
-|------------------------------------|-----------------------------|----------------------------------|
+| ``Transactions(group, ...)`` with  | makes                       | whose blocks are of               |
+|------------------------------------|-----------------------------|-----------------------------------|
 | an Engine of SQLAlchemy            | SessionTransactions         | ``sqlalchemy.transactions``       |
 | an AsyncEngine of SQLAlchemy       | AsyncSessionTransactions    | ``sqlalchemy.async_transactions`` |
 | a function that connects           | ConnectionTransactions      | ``connections.transactions``      |
-| a coroutine function that connects | AsyncConnectionTransactions | ``connections.async_transactions`` |
+| a coroutine function that connects | AsyncConnectionTransactions | ``connections.async_transactions``|
 
-Here is what the two for threads share. Nothing here needs SQLAlchemy.
+Those for threads are here, and those for event loops in ``async_transactions``. SQLAlchemy is imported for engines
+only.
 """
 
 from __future__ import annotations
@@ -17,62 +18,43 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from gantrymq.client import sync
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.sql.rules.failed_commit import may_run_again
+from gantrymq.sql.async_transactions import (
+    AsyncConnectionTransactions,
+    AsyncSessionTransactions,
+    is_async_engine,
+    is_of_sqlalchemy,
+)
+from gantrymq.sql.connections.database import ConnectionDatabase
+from gantrymq.sql.connections.transactions import ConnectionTransaction
+from gantrymq.sql.rules.failed_commit import pause_before_next
+from gantrymq.sql.rules.runner import blocking, run_blocking
 from gantrymq.sql.transaction.checker import OutcomeChecker
 from gantrymq.sql.transaction.database import Database
 from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.local import Local, create_tables
 from gantrymq.sql.transaction.settings import TransactionsSettings, read_settings
 from gantrymq.sql.transaction.waiters import ThreadWaiter
-from gantrymq.sql.upkeep import cleaning
-from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age
+from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age, clean_by_age
 from gantrymq.sql.upkeep.hourly import EVERY_S, Upkeep
 from gantrymq.sql.upkeep.open_halves import oldest_open
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
 
-    from gantrymq.sql.connections.transactions import ConnectionTransactions
-    from gantrymq.sql.sqlalchemy.transactions import SessionTransactions
+    from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
+    from gantrymq.sql.sqlalchemy.sessions import Sessions
+    from gantrymq.sql.sqlalchemy.transactions import LocalTransaction
 
 T = TypeVar("T")
 L = TypeVar("L", bound=AbstractContextManager[Any])
-"""The kind of local transaction: of a session, or of a connection."""
-
-
-# By name: each builds on this module, and is imported by those only who have what it needs.
-_ENGINE: Final = ("sqlalchemy.transactions", "SessionTransactions")
-_ASYNC_ENGINE: Final = ("sqlalchemy.async_transactions", "AsyncSessionTransactions")
-_CONNECT: Final = ("connections.transactions", "ConnectionTransactions")
-ASYNC_CONNECT: Final = ("connections.async_transactions", "AsyncConnectionTransactions")
-
-
-def kind_for(engine: object) -> Any:
-    """The class for what a database is reached by. Raises ConfigError."""
-    if type(engine).__module__.partition(".")[0] == "sqlalchemy":
-        home, name = _ASYNC_ENGINE if type(engine).__name__ == "AsyncEngine" else _ENGINE
-    elif inspect.iscoroutinefunction(engine):
-        home, name = ASYNC_CONNECT
-    elif callable(engine):
-        home, name = _CONNECT
-    else:
-        raise ConfigError(
-            "Transactions takes an Engine or AsyncEngine of SQLAlchemy, or a function that returns a new connection "
-            f"(`lambda: psycopg.connect(...)`), not {type(engine).__name__}"
-        )
-    return kind_at(home, name)
-
-
-def kind_at(home: str, name: str) -> Any:
-    return getattr(import_module(f"gantrymq.sql.{home}"), name)
+"""A local transaction: of a session, or of a connection."""
 
 
 class Transactions(Generic[L]):
@@ -107,10 +89,18 @@ class Transactions(Generic[L]):
         """An object of the class for this ``engine``; see the table of this module."""
         if cls is not Transactions:
             return super().__new__(cls)
-        kind = kind_for(engine)
-        if isinstance(kind, type) and issubclass(kind, Transactions):
-            return super().__new__(kind)  # whose __init__ is called next
-        return kind(group, engine, **settings)
+        if is_of_sqlalchemy(engine):
+            if is_async_engine(engine):
+                return AsyncSessionTransactions(group, engine, **settings)
+            return super().__new__(SessionTransactions)
+        if inspect.iscoroutinefunction(engine):
+            return AsyncConnectionTransactions(group, engine, **settings)
+        if callable(engine):
+            return super().__new__(ConnectionTransactions)  # whose __init__ is called next
+        raise ConfigError(
+            "Transactions takes an Engine or AsyncEngine of SQLAlchemy, or a function that returns a new connection "
+            f"(`lambda: psycopg.connect(...)`), not {type(engine).__name__}"
+        )
 
     def _set_up(self, group: str, database: Database, settings: Mapping[str, Any]) -> None:
         self._settings, self._producer_settings = read_settings(group, settings)
@@ -187,12 +177,11 @@ class Transactions(Generic[L]):
         self._clean(local, producer, check_age(older_than, self._settings.longest_transaction))
 
     def _clean(self, local: Local, producer: sync.TransactionProducer, older_than: float, every: float = 0.0) -> None:
-        alone, own_ms = local.database.alone, local.clock.wall_ms()
-        horizon_ms = cleaning.performed(cleaning.horizon_of(local.outcomes, own_ms, older_than, every), alone)
-        if horizon_ms is not None:
-            asked = (self._settings.name_servers, self._producer_settings, local.identity)
-            horizon = cleaning.horizon_id(horizon_ms, producer._open_portal().call(oldest_open, *asked))
-            cleaning.performed(cleaning.clean_outcomes(local.outcomes, horizon), alone)
+        asked = (self._settings.name_servers, self._producer_settings, local.identity)
+        run_blocking(
+            clean_by_age, local.outcomes, blocking(local.database.alone), local.clock.wall_ms(), older_than, every,
+            blocking(lambda: producer._open_portal().call(oldest_open, *asked)),
+        )  # fmt: skip
 
     # Ways in.
 
@@ -210,11 +199,71 @@ class Transactions(Generic[L]):
                 with self.begin() as tx:
                     return work(tx)
             except Exception as error:
-                if not may_run_again(error) or attempt == attempts:
+                pause_s = pause_before_next(error, attempt, attempts, SystemRng().random())
+                if pause_s is None:
                     raise
-                SystemClock().block(SystemRng().random() * 0.01 * 2**attempt)
+            SystemClock().block(pause_s)
         raise ConfigError(f"attempts must be 1 or more, not {attempts!r}")
 
     def _enlist(self) -> Enlistment:
         local, producer, _ = self._started()
-        return local.enlist(producer._client, ThreadWaiter(producer._open_portal))
+        return Enlistment(local, producer._client, ThreadWaiter(producer._open_portal))
+
+
+class SessionTransactions(Transactions["LocalTransaction"]):
+    """The local transactions of sessions on an Engine; see ``Transactions``."""
+
+    _database: SqlAlchemyDatabase
+
+    def __init__(self, group: str, engine: Engine, **settings: Unpack[TransactionsSettings]) -> None:
+        from gantrymq.sql.sqlalchemy.database import database_of
+        from gantrymq.sql.sqlalchemy.transactions import session_maker
+
+        self._set_up(group, database_of(engine), settings)
+        self._sessions = session_maker(engine)
+        self.attach(self._sessions)
+
+    def attach(self, sessions: Sessions | Engine, *, trust_outer: bool = False) -> None:
+        """Let the sessions of your own session maker (or class), or the connections of an engine, take messages with
+        ``send(session, message)`` and ``send(connection, message)``.
+
+        They must be of the same database. An engine is attached before its connections begin transactions.
+        ``trust_outer``: also take messages in a session that is bound to a connection, and send them at
+        ``session.commit()``, whatever becomes of the connection's own transaction. That is for tests that roll back
+        everything.
+        """
+        from gantrymq.sql.sqlalchemy.transactions import attach
+
+        attach(sessions, self._enlist, self._database.engine, trust_outer)
+
+    def begin(self) -> LocalTransaction:
+        """``with transactions.begin() as tx:`` is one local transaction, in a new session ``tx.session``."""
+        from gantrymq.sql.sqlalchemy.transactions import LocalTransaction
+
+        self.start()  # before there is a session: SQLite has one writer at a time, and the start may write
+        return LocalTransaction(self._sessions)
+
+
+class ConnectionTransactions(Transactions[ConnectionTransaction]):
+    """The local transactions of connections that a function makes; see ``Transactions``."""
+
+    _database: ConnectionDatabase
+
+    def __init__(self, group: str, connect: Callable[[], Any], **settings: Unpack[TransactionsSettings]) -> None:
+        """``connect``: returns a new connection each time, which is closed here: ``lambda: psycopg.connect(...)``."""
+        self._set_up(group, ConnectionDatabase(connect), settings)
+        self._database.wait_ms = round(self._settings.claim_timeout * 1000)
+
+    def begin(self) -> ConnectionTransaction:
+        """``with transactions.begin() as tx:`` is one local transaction, on a new connection ``tx.connection``."""
+        self.start()
+        return ConnectionTransaction(self._enlist, self._database.connect_checked, ours=True)
+
+    def on(self, connection: Any) -> ConnectionTransaction:
+        """``with transactions.on(connection) as tx:`` is one local transaction on your own connection (a pool's).
+
+        The block commits or rolls back the transaction of that connection, with what ran in it before, and leaves the
+        connection open. One in autocommit gets a transaction for the block. It must be of the same database.
+        """
+        self.start()
+        return ConnectionTransaction(self._enlist, lambda: connection, ours=False)

@@ -13,15 +13,15 @@ from gantrymq.sql.rows.tables import DATABASE
 from gantrymq.sql.rules import claim, steps
 from gantrymq.sql.rules.claim import COMMIT, ROLLBACK, Answer, Failed, Query, Rows
 from gantrymq.sql.rules.outcomes import Outcomes
-from gantrymq.sql.transaction import async_enlistment
-from gantrymq.sql.transaction.async_enlistment import AsyncEnlistment
+from gantrymq.sql.transaction import local
+from gantrymq.sql.transaction.enlistment import AsyncEnlistment, AsyncInsert
 from tests.simulation.mutations.mutation import Mutation, Patch
 
 Queries = Generator[Query, Rows | Failed, Answer]
 
 
 def _without_a_key(patch: Patch) -> None:
-    patch(async_enlistment, "ddl", lambda *of: [text.replace("PRIMARY KEY", "") for text in tables.ddl(*of)])
+    patch(local, "ddl", lambda *of: [text.replace("PRIMARY KEY", "") for text in tables.ddl(*of)])
 
 
 def _end_early(patch: Patch) -> None:
@@ -115,13 +115,13 @@ def _do_not_wait_for_drops(patch: Patch) -> None:
 
 def _row_of_its_own(patch: Patch) -> None:
     prepare = AsyncEnlistment.prepare
-    patch(AsyncEnlistment, "prepare", lambda self, insert: prepare(self, lambda row: self._local.database.alone([row])))
+    patch(AsyncEnlistment, "prepare", lambda self, insert: prepare(self, lambda row: self._local._port.alone([row])))
 
 
 def _at_any_age(patch: Patch) -> None:
     prepare = AsyncEnlistment.prepare
 
-    async def old(self: AsyncEnlistment, insert: async_enlistment.AsyncInsert) -> None:
+    async def old(self: AsyncEnlistment, insert: AsyncInsert) -> None:
         self._last_moment = float("inf")
         await prepare(self, insert)
 

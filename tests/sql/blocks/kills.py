@@ -21,8 +21,7 @@ from typing import Any, Final
 from gantrymq import Message, Producer, PullConsumer
 from gantrymq.aio import Admin
 from gantrymq.sql.rules import steps
-from gantrymq.sql.transaction.async_enlistment import AsyncEnlistment
-from gantrymq.sql.transaction.enlistment import Enlistment
+from gantrymq.sql.transaction.enlistment import EnlistmentSteps
 from tests.kill.server import Server
 from tests.sql.blocks import grounds as settings
 from tests.sql.blocks.generate import Generator
@@ -75,34 +74,21 @@ class Killer:
 
     def watch(self) -> None:
         """Put hooks around the steps, in a process that will not live long."""
-        carry_out, waiting = Enlistment._carry_out, AsyncEnlistment._carry_out
+        carry_out = EnlistmentSteps._carry_out
 
-        def before(step: steps.Step) -> None:
+        async def watched(one: EnlistmentSteps, step: steps.Step, *more: Any) -> Any:
             if isinstance(step, steps.InsertOutcome):
                 self.reach("before_insert")
             if isinstance(step, steps.EndHalves):
                 self.reach("behind_commit")
-
-        def behind(step: steps.Step) -> None:
+            got = await carry_out(one, step, *more)
             if isinstance(step, steps.InsertOutcome):
                 self.reach("after_insert")
             if isinstance(step, steps.EndHalves):
                 self.reach("first_end")
-
-        def blocking(one: Enlistment, step: steps.Step, *more: Any) -> Any:
-            before(step)
-            got = carry_out(one, step, *more)
-            behind(step)
             return got
 
-        async def awaited(one: AsyncEnlistment, step: steps.Step, *more: Any) -> Any:
-            before(step)
-            got = await waiting(one, step, *more)
-            behind(step)
-            return got
-
-        Enlistment._carry_out = blocking  # type: ignore[method-assign, assignment]
-        AsyncEnlistment._carry_out = awaited  # type: ignore[method-assign, assignment]
+        EnlistmentSteps._carry_out = watched  # type: ignore[method-assign, assignment]
 
 
 def serve(ground: Ground, block: Block, point: str, first: int) -> None:

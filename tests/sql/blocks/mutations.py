@@ -17,11 +17,11 @@ def without_the_outcome(patch: pytest.MonkeyPatch) -> None:
     """The outcome row is not inserted."""
     carry_out = Enlistment._carry_out
 
-    def skip(one: Enlistment, step: steps.Step, *more: Any) -> Any:
+    async def skip(one: Enlistment, step: steps.Step, *more: Any) -> Any:
         if isinstance(step, steps.InsertOutcome):
             one.stage = Stage.PREPARED
             return None
-        return carry_out(one, step, *more)
+        return await carry_out(one, step, *more)
 
     patch.setattr(Enlistment, "_carry_out", skip)
 

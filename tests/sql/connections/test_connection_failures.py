@@ -105,7 +105,7 @@ def test_ctrl_c_at_the_commit_is_raised_when_the_transaction_is_settled(
         kind = type(tx._driver)
     commit = kind.commit
 
-    def interrupted(self: Any) -> None:
+    def interrupted(self: Any, *_: Any) -> None:
         if when == "after":
             commit(self)
         raise KeyboardInterrupt

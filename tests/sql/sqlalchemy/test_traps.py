@@ -27,6 +27,7 @@ from gantrymq.runtime.clock import SystemClock
 from gantrymq.sql import Transactions, send
 from gantrymq.sql.rules.claim import Failed, Query
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
+from gantrymq.sql.transaction.database import BlockingDatabase
 from gantrymq.sql.transaction.local import Local
 from gantrymq.testing import LocalCluster
 from tests.sql.cutting_proxy import CuttingProxy, Moment
@@ -125,7 +126,7 @@ def broken(shop: Shop, how: str) -> Local:
             pytest.skip("a file is always reachable")
         local = Local(SqlAlchemyDatabase(engine := shop.new_engine()), shop.transactions._settings)
         engine.dispose()
-        local.database = SqlAlchemyDatabase(shop.new_engine(port=1))  # type: ignore[misc]
+        local._port = BlockingDatabase(SqlAlchemyDatabase(shop.new_engine(port=1)))
         return local
     options: dict[str, Any] = {}
     if how == "read-only":
@@ -301,15 +302,14 @@ def test_a_commit_that_nobody_can_be_asked_about_is_unknown_and_settled_later(sh
         CuttingProxy(shop.place.port) as proxy,
         shop.sibling(shop.new_engine(port=proxy.port), longest_transaction=1) as transactions,
     ):
-        database = transactions._database
+        local = transactions._started()[0]
+        port = local._port
         with pytest.raises(OutcomeUnknown) as caught, transactions.begin() as tx:
             shop.pay(tx, 1)
             proxy.cut("after")
-            transactions._started()[0].database = tx._enlistment._database = SqlAlchemyDatabase(  # type: ignore
-                shop.new_engine(port=1)
-            )
+            local._port = BlockingDatabase(SqlAlchemyDatabase(shop.new_engine(port=1)))
         assert caught.value.transaction_id == tx.transaction_id
-        transactions._started()[0].database = database  # type: ignore[misc]
+        local._port = port
         shop.check(1)
 
 

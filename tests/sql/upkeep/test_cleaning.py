@@ -21,8 +21,10 @@ from gantrymq.sql import AsyncTransactions, Transactions
 from gantrymq.sql.rows import transaction_id
 from gantrymq.sql.rows.tables import CLEANED, Outcome
 from gantrymq.sql.rules.claim import Failed, Query, claim
+from gantrymq.sql.rules.runner import performed
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
-from gantrymq.sql.transaction.local import Local, TransactionsConfig, create_tables
+from gantrymq.sql.transaction.local import Local, create_tables
+from gantrymq.sql.transaction.settings import TransactionsConfig
 from gantrymq.sql.upkeep import cleaning, open_halves
 from gantrymq.sql.upkeep import hourly as upkeep
 from gantrymq.testing import LocalCluster
@@ -59,10 +61,10 @@ def ids(place: Place) -> set[str]:
 
 def clean(local: Local, days: float = 7.0, oldest_open: str | None = None) -> None:
     asking = cleaning.horizon_of(local.outcomes, SystemClock().wall_ms(), days * 86_400)
-    horizon_ms = cleaning.performed(asking, local.database.alone)
+    horizon_ms = performed(asking, local.database.alone)
     assert horizon_ms is not None
     horizon = cleaning.horizon_id(horizon_ms, oldest_open)
-    cleaning.performed(cleaning.clean_outcomes(local.outcomes, horizon), local.database.alone)
+    performed(cleaning.clean_outcomes(local.outcomes, horizon), local.database.alone)
 
 
 def answer(local: Local, which: str) -> LocalTransactionState:
@@ -168,7 +170,7 @@ def test_a_horizon_never_moves_back(local: Local, database: Place) -> None:
 def test_one_process_an_hour_cleans_without_a_lock(local: Local) -> None:
     def due() -> bool:
         asking = cleaning.horizon_of(local.outcomes, SystemClock().wall_ms(), 7 * 86_400, upkeep.EVERY_S)
-        return cleaning.performed(asking, local.database.alone) is not None
+        return performed(asking, local.database.alone) is not None
 
     assert due()
     clean(local)
@@ -393,5 +395,5 @@ def test_a_failure_in_the_background_is_logged_and_tried_again(
 def test_the_clock_of_each_database_is_read(local: Local) -> None:
     now_ms = SystemClock().wall_ms()
     for own_ms in (now_ms + DAY_MS, now_ms - DAY_MS):
-        found = cleaning.performed(cleaning.now_of(local.outcomes.dialect.kind, own_ms), local.database.alone)
+        found = performed(cleaning.now_of(local.outcomes.dialect.kind, own_ms), local.database.alone)
         assert abs(found - min(now_ms, own_ms)) < 60_000

@@ -15,6 +15,7 @@ from gantrymq.sql.connections.drivers import driver_of
 from gantrymq.sql.rows.dialect import KINDS
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, InboxStatements, ddl
 from gantrymq.sql.rules.outcomes import Outcomes
+from gantrymq.sql.rules.runner import performed
 from gantrymq.sql.upkeep import cleaning
 from tests.sql.databases import Place
 
@@ -112,12 +113,12 @@ def test_each_row_is_read_a_few_times(database: Place, known: bool) -> None:
         outcomes, inbox = Outcomes(reader.dialect, "g"), InboxStatements(reader.dialect)
         horizon, deleted = cleaning.horizon_id(before_ms, None), []
         reads = [reader.reads()]
-        deleted.append(cleaning.performed(cleaning.count_outcomes(outcomes, horizon), reader.alone))
-        deleted.append(cleaning.performed(cleaning.count_inbox(inbox, before_ms), reader.alone))
+        deleted.append(performed(cleaning.count_outcomes(outcomes, horizon), reader.alone))
+        deleted.append(performed(cleaning.count_inbox(inbox, before_ms), reader.alone))
         reads.append(reader.reads())
-        deleted.append(cleaning.performed(cleaning.clean_outcomes(outcomes, horizon), reader.alone))
+        deleted.append(performed(cleaning.clean_outcomes(outcomes, horizon), reader.alone))
         reads.append(reader.reads())
-        deleted.append(cleaning.performed(cleaning.clean_inbox(inbox, before_ms), reader.alone))
+        deleted.append(performed(cleaning.clean_inbox(inbox, before_ms), reader.alone))
         reads.append(reader.reads())
     assert deleted == [OLD] * 4
     assert [database.execute(f"SELECT COUNT(*) FROM {table}")[0][0] for table in (OUTCOMES, INBOX)] == [

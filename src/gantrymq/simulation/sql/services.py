@@ -27,9 +27,11 @@ from gantrymq.simulation.database.tables import Values
 from gantrymq.simulation.judging.checker import COMMITTED, ROLLED_BACK
 from gantrymq.simulation.judging.history import History
 from gantrymq.simulation.workload import PLAIN_TOPIC, QUEUES, TOPIC
-from gantrymq.sql.connections.async_transactions import AsyncConnectionTransaction, AsyncConnectionTransactions
+from gantrymq.sql.async_transactions import AsyncConnectionTransactions
+from gantrymq.sql.connections.async_transactions import AsyncConnectionTransaction
 from gantrymq.sql.rows.tables import CLEANED, OUTCOMES, Outcome, OutcomeStatements
-from gantrymq.sql.transaction.async_enlistment import AsyncLocal, AsyncOutcomeChecker
+from gantrymq.sql.transaction.checker import AsyncOutcomeChecker
+from gantrymq.sql.transaction.local import AsyncLocal
 from gantrymq.testing.local.node import Node, Process
 
 GROUP: Final = "payment-service"

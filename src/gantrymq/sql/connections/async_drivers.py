@@ -60,7 +60,8 @@ class AsyncDriver(Protocol):
 
     async def commit(self) -> None: ...
 
-    async def rollback(self) -> None: ...
+    async def rollback(self) -> bool | None:
+        """See ``Driver.rollback``."""
 
     def watch(self, note: Note) -> None: ...
 

@@ -38,14 +38,20 @@ INSIDE_ANOTHER: Final = (
 class Driver(Protocol):
     """One transaction on one connection."""
 
+    @property
+    def sees_all(self) -> bool:
+        """``watch`` sees each statement and checks that the transaction runs; otherwise only what the driver does by
+        itself, without a text."""
+
     def begin(self) -> None:
         """Have a transaction, and notice when somebody else ends it. Raises ConfigError where that cannot be."""
 
     mark: str
     """Of the transaction, for the insert of the outcome row; empty: ``verify`` has looked for it."""
 
-    def verify(self) -> None:
-        """Before the outcome is written: raises TransactionBroken unless it is still the transaction of ``begin``."""
+    def verify(self, proved: bool = False) -> None:
+        """Before the outcome is written: raises TransactionBroken unless it is still the transaction of ``begin``.
+        ``proved``: the insert of the outcome row compares the mark."""
 
     def check_runs(self) -> None:
         """Before a statement: raises TransactionBroken when the transaction has ended. On a connection in autocommit
@@ -59,6 +65,9 @@ class Driver(Protocol):
     def verify_at_rollback(self) -> None:
         """The same before a rollback, where a statement may have committed."""
 
+    def run(self, statement: str, parameters: Any) -> Any:
+        """A statement of the program; returns its cursor."""
+
     def execute(self, statement: Statement) -> Rows:
         """Whatever kind of rows and cursors the user has chosen for the connection."""
 
@@ -69,6 +78,8 @@ class Driver(Protocol):
 
     def rollback(self) -> bool:
         """Whether it is certain that a commit before, which raised, has changed nothing."""
+
+    def close(self) -> None: ...
 
 
 class Note(Protocol):
@@ -81,14 +92,32 @@ class Note(Protocol):
         """A block of psycopg's ``connection.transaction()`` begins, or ends."""
 
 
-class SqliteDriver:
-    """sqlite3, with its transaction control of old and with the attribute ``autocommit`` of Python 3.12."""
+class _OfConnection:
+    """What all drivers do in the same way."""
 
-    parameter_style: Final = "qmark"
-    mark = ""
+    tells_later: Final = False
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+
+    def run(self, statement: str, parameters: Any) -> Any:
+        cursor = self._connection.cursor()
+        if parameters is None:
+            cursor.execute(statement)
+        else:
+            cursor.execute(statement, parameters)
+        return cursor
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class SqliteDriver(_OfConnection):
+    """sqlite3, with its transaction control of old and with the attribute ``autocommit`` of Python 3.12."""
+
+    parameter_style: Final = "qmark"
+    sees_all: Final = False
+    mark = ""
 
     def dialect(self) -> Dialect:
         return Dialect(DatabaseKind.SQLITE, self.parameter_style)
@@ -98,7 +127,7 @@ class SqliteDriver:
             self._execute(f"BEGIN {self._connection.isolation_level or ''}")
         self._execute(*proof.place_mark(self.dialect(), ""))
 
-    def verify(self) -> None:
+    def verify(self, proved: bool = False) -> None:
         _release(self._execute)
 
     verify_at_rollback = verify
@@ -149,14 +178,15 @@ class SqliteDriver:
         self._execute(f"PRAGMA busy_timeout = {wait_ms}")
 
 
-class PyMySQLDriver:
+class PyMySQLDriver(_OfConnection):
     """PyMySQL, with MySQL and MariaDB."""
 
     parameter_style: Final = "format"
+    sees_all: Final = True
     mark = ""
 
     def __init__(self, connection: Any) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._ends = Ends(connection)
         self._ended_inside = False
 
@@ -170,7 +200,7 @@ class PyMySQLDriver:
             self._connection.begin()
         self.execute(proof.place_mark(self.dialect(), ""))
 
-    def verify(self) -> None:
+    def verify(self, proved: bool = False) -> None:
         try:
             self._ends.check_not_committed()
             _release(lambda statement: self.execute((statement, ())))
@@ -204,7 +234,7 @@ class PyMySQLDriver:
         return False
 
     def check_runs(self) -> None:
-        self._ends.check_runs()
+        """``watch`` does that, also for cursors of the program."""
 
     def watch(self, note: Note) -> None:
         query, begin, ends = self._connection.query, self._connection.begin, self._ends
@@ -246,13 +276,14 @@ def _release(execute: Any) -> None:
         raise
 
 
-class PsycopgDriver:
+class PsycopgDriver(_OfConnection):
     """psycopg 3."""
 
     parameter_style: Final = "format"
+    sees_all: Final = False
 
     def __init__(self, connection: Any) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self.mark = ""
         self._block: Any = None
         self._outermost = True
@@ -267,7 +298,7 @@ class PsycopgDriver:
         self.mark = proof.new_mark()
         self.execute(proof.place_mark(self.dialect(), self.mark))
 
-    def verify(self) -> None:
+    def verify(self, proved: bool = False) -> None:
         verify_status(self._connection)
 
     def verify_at_rollback(self) -> None:

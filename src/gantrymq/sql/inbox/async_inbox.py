@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, overload
 
 from gantrymq.client.listener import is_async
-from gantrymq.client.message_listener import read_answer
 from gantrymq.client.results import ConsumeStatus, ReconsumeLater
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.sql.inbox.base import InboxBase, Listener, batches
-from gantrymq.sql.inbox.effect import ATTEMPTS, ComeAgain, Effect, InboxSettings
+from gantrymq.sql.inbox.base import Attempt, InboxBase, Listener, batches
+from gantrymq.sql.inbox.effect import ATTEMPTS, Effect
 from gantrymq.sql.inbox.sources import Source
 from gantrymq.sql.rows.tables import InboxStatements, inbox_ddl
 from gantrymq.sql.rules.creation import create
-from gantrymq.sql.rules.failed_commit import may_run_again
-from gantrymq.sql.transaction.async_enlistment import perform
-from gantrymq.sql.upkeep import cleaning
-from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age
+from gantrymq.sql.rules.runner import perform
+from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age, clean_inbox_by_age
 from gantrymq.sql.upkeep.hourly import in_task
 
-log = logging.getLogger("gantrymq.sql")
 AsyncListening = Callable[[Sequence[MessageView]], Awaitable[Any]]
 
 
@@ -68,7 +63,7 @@ class AsyncInbox(InboxBase):
         @functools.wraps(function)
         async def listen(messages: Sequence[MessageView] | MessageView) -> Any:
             for batch in batches(messages, whole_batch):
-                again = await self._consume_async(function, batch, whole_batch)
+                again = await self._consume(function, batch, whole_batch)
                 if again is not None:
                     return again
             if self._keep_rows is not None and self._hourly.is_due():
@@ -77,26 +72,14 @@ class AsyncInbox(InboxBase):
 
         return listen
 
-    async def _consume_async(
-        self, function: Listener, batch: list[MessageView], whole_batch: bool
-    ) -> ReconsumeLater | None:
-        for attempt in range(1, ATTEMPTS + 1):
-            again: ReconsumeLater | None = None
-            try:
+    async def _consume(self, function: Listener, batch: list[MessageView], whole_batch: bool) -> ReconsumeLater | None:
+        for number in range(1, ATTEMPTS + 1):
+            with Attempt(number) as attempt:
                 async with self._transaction(batch) as tx:
-                    if tx.duplicate:
-                        return None
-                    again = read_answer(await function(tx.messages if whole_batch else tx.message, tx))
-                    if again is not None:
-                        raise ComeAgain
-            except ComeAgain:
-                return again
-            except Exception as error:
-                if attempt == ATTEMPTS or not may_run_again(error):
-                    raise
-                log.info("a listener is called again, because the database could not serialize it: %s", error)
-            else:
-                return None
+                    if not tx.duplicate:
+                        attempt.answered(await function(tx.messages if whole_batch else tx.message, tx))
+            if attempt.done:
+                return attempt.again
         raise AssertionError
 
     async def create_table(self) -> None:
@@ -108,55 +91,29 @@ class AsyncInbox(InboxBase):
         """Delete the rows of messages that were consumed more than this many seconds ago; see ``Inbox.clean``."""
         check_age(older_than)
         database: Any = self._source.database()
-        dialect = await database.dialect()
-        now_ms = await perform(cleaning.now_of(dialect.kind, SystemClock().wall_ms()), database.alone)
-        statements = InboxStatements(dialect, self._settings.table)
-        await perform(cleaning.clean_inbox(statements, now_ms - round(older_than * 1000)), database.alone)
+        statements = InboxStatements(await database.dialect(), self._settings.table)
+        await perform(clean_inbox_by_age(statements, SystemClock().wall_ms(), older_than), database.alone)
 
 
 class AsyncInboxTransaction(Effect):
     """``async with inbox.once(message) as tx:`` Leaving the block commits, an error rolls back."""
 
-    def __init__(self, source: Source, settings: InboxSettings, messages: Sequence[MessageView]) -> None:
-        super().__init__(settings, messages)
-        self._source = source
-
     async def __aenter__(self) -> Self:
-        self._begin_once()
-        for attempt in range(1, ATTEMPTS + 1):
-            local = self._source.begin()
-            await local.__aenter__()
-            try:
-                taken = await self._insert(local)
-            except BaseException as error:
-                await asyncio.shield(local.__aexit__(type(error), error, error.__traceback__))
-                raised = self._failed_to_take(error, attempt)
-                if raised is error:
-                    raise
-                if raised is not None:
-                    raise raised from error
-            else:
-                break
-        if self._taken(taken):
-            self._local = local
-        else:
-            await asyncio.shield(local.__aexit__(ComeAgain, ComeAgain(), None))
-        return self
+        return await self._enter()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        local, self._local = self._local, None
-        if local is None:
-            return self._swallows(error)
-        if kind is None:
-            try:
-                self._check_same(local)
-            except ConfigError as wrong:
-                await asyncio.shield(local.__aexit__(type(wrong), wrong, None))
-                raise
-        await local.__aexit__(kind, error, trace)
-        return False
+        return await self._exit(error)
+
+    async def _open(self, local: Any) -> None:
+        await local.__aenter__()
+
+    async def _close(self, local: Any, error: BaseException | None) -> None:
+        await local.__aexit__(None if error is None else type(error), error, None)
+
+    async def _undo(self, local: Any, error: BaseException) -> None:
+        await asyncio.shield(self._close(local, error))
 
     async def _insert(self, local: Any) -> set[str]:
         if hasattr(type(local), "session"):

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from gantrymq.errors import Closed, ConfigError
 from gantrymq.message.message import Message, MessageView
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.sql.inbox.rows import InboxRows, Key, row_id, unusable
+from gantrymq.sql.inbox.sources import Source
 from gantrymq.sql.rows.dialect import Dialect, dialect_of
 from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules.claim import Rows
 from gantrymq.sql.rules.outcomes import Statement
+from gantrymq.sql.rules.runner import performed
 from gantrymq.sql.transaction.guard import GUARD
-from gantrymq.sql.upkeep.cleaning import performed
 
 ATTEMPTS: Final = 3
 """How often rows are inserted, or a listener is called, when the database could not serialize it."""
@@ -49,7 +50,8 @@ class InboxSettings:
 class Effect:
     """What ``tx`` is in a listener of ``inbox.once``, and in a ``with`` block of it."""
 
-    def __init__(self, settings: InboxSettings, messages: Sequence[MessageView]) -> None:
+    def __init__(self, source: Source, settings: InboxSettings, messages: Sequence[MessageView]) -> None:
+        self._source = source
         self._settings = settings
         self._ids = {id(message): row_id(message, settings.key) for message in messages}
         self._messages = list(messages)
@@ -113,11 +115,59 @@ class Effect:
             )
         return self._local
 
-    # For both kinds.
+    # Steps, for a thread and for an event loop.
 
-    def _begin_once(self) -> None:
+    async def _open(self, local: Any) -> None:
+        """Begin the transaction."""
+        raise NotImplementedError
+
+    async def _insert(self, local: Any) -> set[str]:
+        """Insert the rows in it; the ids of those that were not there."""
+        raise NotImplementedError
+
+    async def _close(self, local: Any, error: BaseException | None) -> None:
+        """Commit, or roll back for an error."""
+        raise NotImplementedError
+
+    async def _undo(self, local: Any, error: BaseException) -> None:
+        """Roll back, also when the block is cancelled meanwhile."""
+        raise NotImplementedError
+
+    async def _enter(self) -> Self:
         if self._local is not None or self.duplicate:
             raise ConfigError("this transaction was used already; call inbox.once(message) again")
+        for attempt in range(1, ATTEMPTS + 1):
+            local = self._source.begin()
+            await self._open(local)
+            try:
+                taken = await self._insert(local)
+            except BaseException as error:
+                await self._undo(local, error)
+                raised = self._failed_to_take(error, attempt)
+                if raised is error:
+                    raise
+                if raised is not None:
+                    raise raised from error
+            else:
+                break
+        if self._taken(taken):
+            self._local = local
+        else:
+            await self._undo(local, ComeAgain())
+        return self
+
+    async def _exit(self, error: BaseException | None) -> bool:
+        local, self._local = self._local, None
+        if local is None:
+            return self._swallows(error)
+        if error is None:
+            try:
+                self._check_same(local)
+            except ConfigError as wrong:
+                await self._undo(local, wrong)
+                raise
+        await self._close(local, error)
+        return False
 
     def _take(self, dialect: Dialect) -> Generator[Statement, Rows, set[str]]:
         rows = InboxRows(dialect, self._settings.group, self._settings.table)

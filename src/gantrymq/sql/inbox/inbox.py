@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, overload
 
 from gantrymq.client.listener import is_async
-from gantrymq.client.message_listener import read_answer
 from gantrymq.client.results import ConsumeStatus, ReconsumeLater
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
 from gantrymq.runtime.clock import SystemClock
-from gantrymq.sql.inbox.base import InboxBase, Listener, batches
-from gantrymq.sql.inbox.effect import ATTEMPTS, ComeAgain, Effect, InboxSettings
+from gantrymq.sql.inbox.base import Attempt, InboxBase, Listener, batches
+from gantrymq.sql.inbox.effect import ATTEMPTS, Effect
 from gantrymq.sql.inbox.sources import Source, source_of
 from gantrymq.sql.rows.tables import InboxStatements, inbox_ddl
-from gantrymq.sql.rules.creation import created
-from gantrymq.sql.rules.failed_commit import may_run_again
-from gantrymq.sql.upkeep import cleaning
-from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age
+from gantrymq.sql.rules.creation import create
+from gantrymq.sql.rules.runner import performed, run_blocking
+from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age, clean_inbox_by_age
 from gantrymq.sql.upkeep.hourly import in_thread
 
-log = logging.getLogger("gantrymq.sql")
 Listening = Callable[[Sequence[MessageView]], Any]
 """A listener for PushConsumer."""
 
@@ -103,23 +99,12 @@ class Inbox(InboxBase):
         return listen
 
     def _consume(self, function: Listener, batch: list[MessageView], whole_batch: bool) -> ReconsumeLater | None:
-        for attempt in range(1, ATTEMPTS + 1):
-            again: ReconsumeLater | None = None
-            try:
-                with self._transaction(batch) as tx:
-                    if tx.duplicate:
-                        return None
-                    again = read_answer(function(tx.messages if whole_batch else tx.message, tx))
-                    if again is not None:
-                        raise ComeAgain
-            except ComeAgain:
-                return again
-            except Exception as error:
-                if attempt == ATTEMPTS or not may_run_again(error):
-                    raise
-                log.info("a listener is called again, because the database could not serialize it: %s", error)
-            else:
-                return None
+        for number in range(1, ATTEMPTS + 1):
+            with Attempt(number) as attempt, self._transaction(batch) as tx:
+                if not tx.duplicate:
+                    attempt.answered(function(tx.messages if whole_batch else tx.message, tx))
+            if attempt.done:
+                return attempt.again
         raise AssertionError
 
     # The table.
@@ -127,65 +112,38 @@ class Inbox(InboxBase):
     def create_table(self) -> None:
         """Create the table unless it exists. For production, put ``gantry sql ddl`` into your migrations."""
         database: Any = self._source.database()
-        created(inbox_ddl(database.dialect().kind, self._settings.table), database.alone)
+        performed(create(inbox_ddl(database.dialect().kind, self._settings.table)), database.alone)
 
     def clean(self, older_than: float = KEPT_S) -> None:
         """Delete the rows of messages that were consumed more than this many seconds ago, 2 days at least. Keep them
         for longer than a message may come again; see docs/inbox.md."""
         check_age(older_than)
         database: Any = self._source.database()
-        dialect = database.dialect()
-        now_ms = cleaning.performed(cleaning.now_of(dialect.kind, SystemClock().wall_ms()), database.alone)
-        statements = InboxStatements(dialect, self._settings.table)
-        cleaning.performed(cleaning.clean_inbox(statements, now_ms - round(older_than * 1000)), database.alone)
+        statements = InboxStatements(database.dialect(), self._settings.table)
+        performed(clean_inbox_by_age(statements, SystemClock().wall_ms(), older_than), database.alone)
 
 
 class InboxTransaction(Effect):
     """``with inbox.once(message) as tx:`` Leaving the block commits, an error rolls back."""
 
-    def __init__(self, source: Source, settings: InboxSettings, messages: Sequence[MessageView]) -> None:
-        super().__init__(settings, messages)
-        self._source = source
-
     def __enter__(self) -> Self:
-        self._begin_once()
-        for attempt in range(1, ATTEMPTS + 1):
-            local = self._source.begin()
-            local.__enter__()
-            try:
-                taken = self._insert(local)
-            except BaseException as error:
-                local.__exit__(type(error), error, error.__traceback__)
-                raised = self._failed_to_take(error, attempt)
-                if raised is error:
-                    raise
-                if raised is not None:
-                    raise raised from error
-            else:
-                break
-        if self._taken(taken):
-            self._local = local
-        else:
-            local.__exit__(ComeAgain, ComeAgain(), None)
-        return self
+        return run_blocking(self._enter)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        local, self._local = self._local, None
-        if local is None:
-            return self._swallows(error)
-        if kind is None:
-            try:
-                self._check_same(local)
-            except ConfigError as wrong:
-                local.__exit__(type(wrong), wrong, None)
-                raise
-        local.__exit__(kind, error, trace)
-        return False
+        return run_blocking(self._exit, error)
 
-    def _insert(self, local: Any) -> set[str]:
+    async def _open(self, local: Any) -> None:
+        local.__enter__()
+
+    async def _close(self, local: Any, error: BaseException | None) -> None:
+        local.__exit__(None if error is None else type(error), error, None)
+
+    async def _undo(self, local: Any, error: BaseException) -> None:
+        await self._close(local, error)
+
+    async def _insert(self, local: Any) -> set[str]:
         if hasattr(type(local), "session"):
             return self._take_on_session(local.session)
-        driver = local._driver
-        return cleaning.performed(self._take(driver.dialect()), driver.execute)
+        return performed(self._take(local._driver.dialect()), local._driver.execute)

@@ -201,6 +201,7 @@ class InboxStatements:
 
     def __init__(self, dialect: Dialect, table: str = INBOX) -> None:
         name, written = check_name(table), dialect.written
+        self.kind: Final = dialect.kind
         self.insert: Final = written(f"INSERT INTO {name} (consumer_group, message_id, consumed_at) VALUES (?, ?, ?)")  # nosec B608
         """group, id of the message, ms since 1970"""
         # PostgreSQL ends a transaction with the first error in it, so there the second row must not be one.

@@ -15,8 +15,8 @@ MySQL, MariaDB and SQLite let the second one wait. Source: PostgreSQL "CREATE TA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, Final
+from collections.abc import Generator, Sequence
+from typing import Final
 
 from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.failures import Failure, read_failure
@@ -41,22 +41,6 @@ def create(statements: Sequence[str]) -> Creating:
                     raise
             else:
                 break
-
-
-def created(statements: Sequence[str], alone: Callable[[Sequence[Statement]], Any]) -> None:
-    """Have a blocking database carry it out."""
-    creating = create(statements)
-    try:
-        asked = next(creating)
-        while True:
-            try:
-                rows = alone(asked)
-            except Exception as error:  # noqa: BLE001 - it belongs to ``create``, which raises or repeats
-                asked = creating.throw(error)
-            else:
-                asked = creating.send(rows)
-    except StopIteration:
-        return
 
 
 def before_ddl(kind: DatabaseKind) -> list[str]:

@@ -42,3 +42,8 @@ def error_after(error: BaseException, enlistment: Ended | None) -> BaseException
 def may_run_again(error: Exception) -> bool:
     """Whether ``run`` calls the block again: the database could not serialize it, or a check-back was faster."""
     return isinstance(error, TransactionClaimed) or read_failure(error) is Failure.CONFLICT
+
+
+def pause_before_next(error: Exception, attempt: int, attempts: int, chance: float) -> float | None:
+    """Seconds before ``run`` calls the block again; None: it does not. ``chance``: from 0 to 1."""
+    return chance * 0.01 * 2**attempt if attempt < attempts and may_run_again(error) else None

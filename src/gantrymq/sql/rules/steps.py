@@ -77,7 +77,7 @@ def settle(transaction_id: str, database: str) -> Steps:
     return answer
 
 
-def ask(transaction_id: str, database: str) -> Steps:
+def ask(transaction_id: str, database: str) -> Generator[Ask, Rows | Failed, Answer]:
     """The claim as steps; for a check-back, too."""
     queries = claim(transaction_id, database)
     try:

@@ -59,6 +59,13 @@ class SqlAlchemyDatabase:
         return rows
 
 
+def database_of(engine: Engine) -> SqlAlchemyDatabase:
+    """Raises ConfigError for what is no Engine."""
+    if not isinstance(engine, Engine):
+        raise ConfigError(f"engine must be an Engine or AsyncEngine of SQLAlchemy, not {engine!r}")
+    return SqlAlchemyDatabase(engine)
+
+
 def insert(connection: Connection, statement: str, parameters: tuple[Any, ...]) -> int:
     """How many rows it has inserted."""
     return connection.exec_driver_sql(statement, parameters).rowcount

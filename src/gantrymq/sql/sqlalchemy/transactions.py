@@ -1,11 +1,12 @@
-"""Transactions with an Engine of SQLAlchemy: its sessions take messages."""
+"""One local transaction in a session of SQLAlchemy, and which sessions and engines take messages."""
 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Generic, Self, TypeVar
 
 from sqlalchemy.engine import Engine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session, sessionmaker
 
 from gantrymq.errors import Closed, ConfigError
@@ -13,60 +14,48 @@ from gantrymq.message.message import Message
 from gantrymq.sql.rules.failed_commit import error_after
 from gantrymq.sql.sqlalchemy import core, last_statement, still_open
 from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
-from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
 from gantrymq.sql.sqlalchemy.running import ENLISTED, STRICT
 from gantrymq.sql.transaction.enlistment import Enlistment
-from gantrymq.sql.transaction.settings import TransactionsSettings
-from gantrymq.sql.transactions import Transactions
+
+S = TypeVar("S", Session, AsyncSession)
 
 
-class SessionTransactions(Transactions["LocalTransaction"]):
-    """The local transactions of sessions on an Engine; see ``Transactions``."""
-
-    _database: SqlAlchemyDatabase
-
-    def __init__(self, group: str, engine: Engine, **settings: Unpack[TransactionsSettings]) -> None:
-        if not isinstance(engine, Engine):
-            raise ConfigError(f"engine must be an Engine or AsyncEngine of SQLAlchemy, not {engine!r}")
-        self._set_up(group, SqlAlchemyDatabase(engine), settings)
-        self._sessions = sessionmaker(engine)
-        last_statement.prepare_engine(engine)
-        self.attach(self._sessions)
-
-    def attach(self, sessions: sqlalchemy_sessions.Sessions | Engine, *, trust_outer: bool = False) -> None:
-        """Let the sessions of your own session maker (or class), or the connections of an engine, take messages with
-        ``send(session, message)`` and ``send(connection, message)``.
-
-        They must be of the same database. An engine is attached before its connections begin transactions.
-        ``trust_outer``: also take messages in a session that is bound to a connection, and send them at
-        ``session.commit()``, whatever becomes of the connection's own transaction. That is for tests that roll back
-        everything.
-        """
-        if isinstance(sessions, Engine):
-            core.attach(sessions, self._enlist)
-            return
-        sqlalchemy_sessions.attach(sessions, self._enlist, trust_outer)
-        still_open.watch(sqlalchemy_sessions.class_of(sessions), self._database.engine)
-
-    def begin(self) -> LocalTransaction:
-        """``with transactions.begin() as tx:`` is one local transaction, in a new session ``tx.session``."""
-        self.start()  # before there is a session: SQLite has one writer at a time, and the start may write
-        return LocalTransaction(self._sessions)
+def session_maker(engine: Engine) -> sessionmaker[Session]:
+    """What makes the sessions of blocks. They are still to be attached."""
+    last_statement.prepare_engine(engine)
+    return sessionmaker(engine)
 
 
-class LocalTransaction:
-    """One local transaction: ``with transactions.begin() as tx``. Leaving the block commits, an error rolls back."""
+def attach(
+    sessions: sqlalchemy_sessions.Sessions | Engine | AsyncEngine, enlist: core.Enlist, engine: Engine,
+    trust_outer: bool, kind: type[Engine | AsyncEngine] = Engine,
+) -> None:  # fmt: skip
+    """See ``SessionTransactions.attach``. ``engine``: that of the Transactions object; ``kind``: which engines may be
+    attached."""
+    if isinstance(sessions, Engine | AsyncEngine):
+        if not isinstance(sessions, kind):
+            raise ConfigError(f"attach takes an {kind.__name__} here, or what makes sessions, not {sessions!r}")
+        core.attach(sessions, enlist)
+        return
+    sqlalchemy_sessions.attach(sessions, enlist, trust_outer)
+    still_open.watch(sqlalchemy_sessions.class_of(sessions), engine)
 
-    def __init__(self, sessions: sessionmaker[Session]) -> None:
+
+class SessionBlock(Generic[S]):
+    """What LocalTransaction and AsyncLocalTransaction share."""
+
+    _with = "a `with`"
+
+    def __init__(self, sessions: Any) -> None:
         self._sessions = sessions
-        self._session: Session | None = None
+        self._session: S | None = None
         self._enlistment: Enlistment | None = None
 
     @property
-    def session(self) -> Session:
+    def session(self) -> S:
         """The session to work with. Its ``commit`` belongs to the block."""
         if self._session is None:
-            raise Closed("this transaction is not running: use it in a `with` block, once")
+            raise Closed(f"this transaction is not running: use it in {self._with} block, once")
         return self._session
 
     def send(self, *messages: Message) -> None:
@@ -80,17 +69,37 @@ class LocalTransaction:
         """The id of the outcome row; None before the first message."""
         return None if self._enlistment is None else self._enlistment.transaction_id
 
-    def __enter__(self) -> Self:
+    def _check_new(self) -> None:
         if self._session is not None:
             raise ConfigError("this transaction is running already; begin another one with transactions.begin()")
+
+    def _begin(self) -> None:
         self._session = self._sessions()
         self._session.info[STRICT] = True
+
+    def _end(self) -> S:
+        session, self._session = self.session, None
+        return session
+
+    def _raised(self, error: Exception, session: S) -> BaseException | None:
+        """What to raise for the error of a commit, once the session is closed, which settles it. None: it is
+        committed."""
+        self._enlistment = session.info.get(sqlalchemy_sessions.LAST)  # whoever sent it
+        return error_after(error, self._enlistment)
+
+
+class LocalTransaction(SessionBlock[Session]):
+    """One local transaction: ``with transactions.begin() as tx``. Leaving the block commits, an error rolls back."""
+
+    def __enter__(self) -> Self:
+        self._check_new()
+        self._begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        session, self._session = self.session, None
+        session = self._end()
         try:
             if kind is None:
                 self._commit(session)
@@ -101,9 +110,8 @@ class LocalTransaction:
         try:
             session.commit()
         except Exception as error:
-            session.close()  # which settles it
-            self._enlistment = session.info.get(sqlalchemy_sessions.LAST)  # whoever sent it
-            raised = error_after(error, self._enlistment)
+            session.close()
+            raised = self._raised(error, session)
             if raised is error:
                 raise
             if raised is not None:

@@ -30,3 +30,16 @@ class AsyncDatabase(Protocol):
     async def dialect(self) -> Dialect: ...
 
     async def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows: ...
+
+
+class BlockingDatabase:
+    """A Database as the port of ``run_blocking``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def dialect(self) -> Dialect:
+        return self._database.dialect()
+
+    async def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows:
+        return self._database.alone(statements)

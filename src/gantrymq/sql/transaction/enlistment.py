@@ -14,6 +14,9 @@ A failure in OPEN is a rollback. A failure in PREPARED is settled by asking the 
 the garbage collector finds, because nobody ended its session or connection, is rolled back in OPEN; in PREPARED the
 brokers are told UNKNOWN, and ask.
 
+The steps are written once, in ``EnlistmentSteps``; ``Enlistment`` runs them in a thread (or in a greenlet of
+SQLAlchemy), ``AsyncEnlistment`` on the event loop of the client.
+
 An interrupt (Ctrl-C, a cancellation) may come between any two lines here. What it leaves in the stage OPEN or PREPARED
 is ended by the next call of ``failed``, or by the garbage collector; to end twice is to end once.
 """
@@ -23,36 +26,33 @@ from __future__ import annotations
 import enum
 import itertools
 import logging
-import math
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from gantrymq.client.listener import ListenerAnswer
-from gantrymq.client.sending.halves import Halves
-from gantrymq.errors import GantryError, TransactionBroken, TransactionClaimed, TransactionConflict, TransactionTooOld
-from gantrymq.message import properties
+from gantrymq.client.transaction_producer import TransactionProducer
+from gantrymq.errors import (
+    Closed,
+    GantryError,
+    TransactionBroken,
+    TransactionClaimed,
+    TransactionConflict,
+    TransactionTooOld,
+)
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.sql.rules import steps
 from gantrymq.sql.rules.broken import ELSEWHERE, refused
 from gantrymq.sql.rules.claim import Answer, Failed, Rows
-from gantrymq.sql.rules.outcomes import Outcomes, Statement, failed
-from gantrymq.sql.transaction.database import Database
+from gantrymq.sql.rules.outcomes import Statement
+from gantrymq.sql.rules.runner import blocking, perform, run_blocking
+from gantrymq.sql.transaction.local import LocalSteps
+from gantrymq.sql.transaction.waiters import LoopWaiter, Waiter
 
 log = logging.getLogger("gantrymq.sql")
 Insert = Callable[[Statement], int]
 """Executes a statement in the local transaction; returns how many rows it has inserted. -1: the driver does not say."""
-
-
-class Waiter(Protocol):
-    """How a thread of the local transaction reaches the event loop of the client."""
-
-    def begin(self, function: Callable[..., object], *arguments: Any) -> Callable[[], object]:
-        """Run ``function(done, *arguments)`` there, after what was begun or posted before. What this returns waits
-        until ``done(result, error)`` was called there, and returns the result or raises the error."""
-
-    def post(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Run a function there, after those that were posted before."""
+AsyncInsert = Callable[[Statement], Awaitable[int]]
 
 
 class Stage(enum.Enum):
@@ -67,41 +67,25 @@ FORGOTTEN: Final = ListenerAnswer(
 )
 
 
-def _never() -> bool:
-    return False
+class EnlistmentSteps:
+    """A local transaction and its half messages, as steps."""
 
-
-class Enlistment:
-    """A local transaction and its half messages.
-
-    For one thread at a time, as its session or connection is; but ``send`` may be called by several.
-    """
-
-    def __init__(
-        self, transaction_id: str, marks: dict[str, str], halves: Halves, waiter: Waiter, outcomes: Outcomes,
-        database: Database, identity: str, check: Callable[[Message], None], too_old: Callable[[], bool] = _never,
-        wait_for_brokers: bool = True,
-    ) -> None:  # fmt: skip
-        """``marks``: properties of every half message. ``check``: raises for a message that cannot be sent.
-        ``too_old``: whether a mark of a check-back may have been deleted, see ``cleaning``."""
-        self.transaction_id: Final = transaction_id
+    def __init__(self, local: LocalSteps, client: TransactionProducer, waiter: Waiter) -> None:
+        self.transaction_id: Final = local.new_id()
         self.stage = Stage.OPEN
         self.answer: Answer | None = None
         """How it ended."""
         self.mark = ""
         """That of the block, which the database compares when it inserts the outcome row; see ``proof``. Empty: it does
         not."""
-        self._marks = marks
-        self._halves = halves
-        assert halves.longest is not None
-        self._longest = halves.longest
+        self._local = local
+        self._marks = local.marks_of(self.transaction_id)
+        self._halves = client.halves(local.settings.longest_transaction)
+        assert self._halves.longest is not None
+        self._longest = self._halves.longest
         self._waiter = waiter
-        self._outcomes = outcomes
-        self._database = database
-        self._identity = identity
-        self._check = check
-        self._too_old = too_old
-        self._wait_for_brokers = wait_for_brokers
+        self._check = client.check
+        self._last_moment = local.last_moment()
         self._numbers = itertools.count()
         self._levels: dict[int, object] = {}
         """For each message that is not dropped, the savepoint it was sent in."""
@@ -114,7 +98,7 @@ class Enlistment:
     def insert_and_commit(self) -> str:
         """What a way in may execute instead of the statement that ``prepare`` gives it, if its database is
         PostgreSQL."""
-        return self._outcomes.insert_and_commit(self.transaction_id, self.mark)
+        return self._local.outcomes.insert_and_commit(self.transaction_id, self.mark)
 
     def __del__(self) -> None:
         left = getattr(self, "_left", None)
@@ -137,10 +121,6 @@ class Enlistment:
         number = next(self._numbers)  # one step, also for several threads
         self._levels[number] = level
         self._waiter.post(self._halves.add, number, marked)
-        # A flush of the commit itself sends it, or another thread: it must be stored before that goes on. What was
-        # posted before the commit began to wait is seen there.
-        if self._committing:
-            self._waiter.begin(self._halves.when_stored)()
 
     def drop(self, belongs: Callable[[object], bool]) -> None:
         """Roll back the messages whose level ``belongs`` to a savepoint that was rolled back."""
@@ -151,112 +131,138 @@ class Enlistment:
             self._dropped = True
             self._waiter.post(self._halves.drop, gone)
 
-    def wait_for_halves(self) -> None:
-        """The first part of ``prepare``, for a way in that has something to do between the parts. Raises the errors of
-        sending."""
-        if len(self) and self.stage is Stage.OPEN:
-            self._carry_out(steps.HalvesStored(), None)
-
-    def prepare(self, insert: Insert) -> None:
-        """Before the commit: wait for the halves, then insert the outcome row with ``insert``. Once.
-
-        Raises the errors of sending, TransactionClaimed, and the database's. Then the local transaction must roll back.
-        """
+    async def _prepare(self, insert: AsyncInsert) -> None:
         if not len(self) or self.stage is not Stage.OPEN:
             return
-        if self._too_old():
+        if self._local.clock.monotonic() > self._last_moment:
             raise TransactionTooOld(self.transaction_id)
         self._committing = True
-        self._run(steps.prepare(self.transaction_id), insert)
+        await perform(steps.prepare(self.transaction_id), lambda step: self._carry_out(step, insert))
 
-    def committed(self) -> Answer:
-        """The database has committed: end the halves. Raises TransactionConflict."""
-        return self._end(steps.committed())
-
-    def rolled_back(self) -> Answer:
-        """It is certain that the database has not committed, and never will: no commit was sent to it."""
-        return self._end(steps.rolled_back())
-
-    def failed(self) -> Answer:
-        """The database did not say that it committed: roll back, or ask it what happened."""
-        if self.stage is Stage.PREPARED:
-            return self._end(steps.settle(self.transaction_id, self._identity))
-        return self._end(steps.rolled_back())
-
-    def _end(self, ending: steps.Steps) -> Answer:
+    async def _end(self, ending: steps.Steps) -> Answer:
         if self.stage is not Stage.ENDED or self.answer is None:
-            self.answer = self._run(ending, None)
+            self.answer = await perform(ending, self._carry_out)
         # A level may be an object of the session that has us. Without this, only the garbage collector would free them.
         self._levels = {}
         return self.answer
 
-    def _run(self, work: Any, insert: Insert | None) -> Any:
-        try:
-            step = next(work)
-            while True:
-                try:
-                    got = self._carry_out(step, insert)
-                except Exception as error:  # noqa: BLE001 - it belongs to the steps, which end with it
-                    step = work.throw(error)
-                else:
-                    step = work.send(got)
-        except StopIteration as end:
-            return end.value
+    def _settling(self) -> steps.Steps:
+        """The database did not say that it committed."""
+        if self.stage is Stage.PREPARED:
+            return steps.settle(self.transaction_id, self._local.identity)
+        return steps.rolled_back()
 
-    def _carry_out(self, step: steps.Step, insert: Insert | None) -> Rows | Failed | None:
+    async def _carry_out(self, step: steps.Step, insert: AsyncInsert | None = None) -> Rows | Failed | None:
         match step:
             case steps.HalvesStored():
                 if self._dropped or not self._halves.are_stored(len(self)):
-                    self._waiter.begin(self._halves.when_stored)()
-            case steps.InsertOutcome(transaction_id):
+                    await self._waiter.wait(self._waiter.begin(self._halves.when_stored))
+            case steps.InsertOutcome():
                 assert insert is not None
-                if not self._longest.commit():
-                    raise TransactionClaimed(transaction_id)
-                # From here on a failure may be one of a commit: the row decides.
-                self._left = FORGOTTEN
-                self.stage = Stage.PREPARED
-                try:
-                    found = insert(self._outcomes.insert(transaction_id, self.mark))
-                except Exception as error:
-                    raised = refused(error, transaction_id, self._outcomes.table)
-                    if raised is None:
-                        raise
-                    raise raised from error
-                if not found:
-                    raise TransactionBroken(ELSEWHERE)
+                await self._insert(insert)
             case steps.Ask(query, transaction_id):
-                return ask(self._database, self._outcomes, query, transaction_id)
+                return await self._local.answer(query, transaction_id)
             case steps.EndHalves(answer):
-                self._end_halves(answer)
+                await self._end_halves(answer)
         return None
 
-    def _end_halves(self, answer: Answer) -> None:
+    async def _insert(self, insert: AsyncInsert) -> None:
+        if not self._longest.commit():
+            raise TransactionClaimed(self.transaction_id)
+        # From here on a failure may be one of a commit: the row decides.
+        self._left = FORGOTTEN
+        self.stage = Stage.PREPARED
+        outcomes = self._local.outcomes
+        try:
+            found = await insert(outcomes.insert(self.transaction_id, self.mark))
+        except Exception as error:
+            raised = refused(error, self.transaction_id, outcomes.table)
+            if raised is None:
+                raise
+            raise raised from error
+        if not found:
+            raise TransactionBroken(ELSEWHERE)
+
+    async def _end_halves(self, answer: Answer) -> None:
         outcome = ListenerAnswer(answer.state, remark=answer.reason)
-        if not self._wait_for_brokers:
+        if not self._local.settings.wait_for_brokers:
             self._waiter.post(self._halves.begin_to_end, outcome)
             self.stage, self.answer, self._left = Stage.ENDED, answer, None
             return
-        wait = self._waiter.begin(self._halves.end_then, outcome)
+        begun = self._waiter.begin(self._halves.end_then, outcome)
         # From here on it ends so, whether we wait or not.
         self.stage, self.answer, self._left = Stage.ENDED, answer, None
         try:
-            wait()
+            await self._waiter.wait(begun)
         except TransactionConflict:
             raise
         except GantryError as error:  # the client is closed, for example: the database has the last word all the same
             log.warning("the brokers will ask how transaction %s ended: %s", self.transaction_id, error)
 
 
-def ask(database: Database, outcomes: Outcomes, query: Any, transaction_id: str) -> Rows | Failed:
-    try:
-        return database.alone(outcomes.query(query, transaction_id))
-    except Exception as error:  # noqa: BLE001 - ``failed`` raises what no database said
-        return failed(error)
+class Enlistment(EnlistmentSteps):
+    """For one thread at a time, as its session or connection is; but ``send`` may be called by several."""
+
+    def send(self, message: Message, level: object = None) -> None:
+        super().send(message, level)
+        # A flush of the commit itself sends it, or another thread: it must be stored before that goes on. What was
+        # posted before the commit began to wait is seen there.
+        if self._committing:
+            run_blocking(self._waiter.wait, self._waiter.begin(self._halves.when_stored))
+
+    def wait_for_halves(self) -> None:
+        """The first part of ``prepare``, for a way in that has something to do between the parts. Raises the errors of
+        sending."""
+        if len(self) and self.stage is Stage.OPEN:
+            run_blocking(self._carry_out, steps.HalvesStored())
+
+    def prepare(self, insert: Insert) -> None:
+        """Before the commit: wait for the halves, then insert the outcome row with ``insert``. Once.
+
+        Raises the errors of sending, TransactionClaimed, and the database's. Then the local transaction must roll back.
+        """
+        run_blocking(self._prepare, blocking(insert))
+
+    def committed(self) -> Answer:
+        """The database has committed: end the halves. Raises TransactionConflict."""
+        return run_blocking(self._end, steps.committed())
+
+    def rolled_back(self) -> Answer:
+        """It is certain that the database has not committed, and never will: no commit was sent to it."""
+        return run_blocking(self._end, steps.rolled_back())
+
+    def failed(self) -> Answer:
+        """The database did not say that it committed: roll back, or ask it what happened."""
+        return run_blocking(self._end, self._settling())
 
 
-def marks_of(transaction_id: str, identity: str, longest_s: float) -> dict[str, str]:
-    """The properties of every half message of a local transaction."""
-    return {
-        properties.LOCAL_TRANSACTION: f"{transaction_id} {identity}",
-        properties.CHECK_IMMUNITY_SECONDS: str(math.ceil(longest_s)),
-    }
+class AsyncEnlistment(EnlistmentSteps):
+    """On the event loop of the client. Raises ConfigError on another one, and Closed for a message that is sent when
+    the outcome row was inserted."""
+
+    def __init__(self, local: LocalSteps, client: TransactionProducer) -> None:
+        self._own = LoopWaiter()
+        super().__init__(local, client, self._own)
+
+    def send(self, message: Message, level: object = None) -> None:
+        if self.stage is not Stage.OPEN:
+            raise Closed("this transaction is committing, and takes no more messages")
+        self._own.check()
+        super().send(message, level)
+
+    async def prepare(self, insert: AsyncInsert) -> None:
+        """See ``Enlistment.prepare``."""
+        self._own.check()
+        await self._prepare(insert)
+
+    async def committed(self) -> Answer:
+        """See ``Enlistment.committed``."""
+        return await self._end(steps.committed())
+
+    async def rolled_back(self) -> Answer:
+        """See ``Enlistment.rolled_back``."""
+        return await self._end(steps.rolled_back())
+
+    async def failed(self) -> Answer:
+        """See ``Enlistment.failed``."""
+        return await self._end(self._settling())

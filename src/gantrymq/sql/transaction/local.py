@@ -1,104 +1,112 @@
-"""What Transactions for threads and for event loops share: the settings, and how a local transaction is enlisted."""
+"""The database of a Transactions object, once it is known: asked by a thread, or on an event loop."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+import math
+from collections.abc import Sequence
+from typing import Final
 
-from gantrymq.client.transaction_producer import TransactionProducer
-from gantrymq.errors import ConfigError
+from gantrymq.message import properties
 from gantrymq.runtime.clock import Clock, SystemClock
-from gantrymq.runtime.rng import SystemRng
+from gantrymq.runtime.rng import Rng, SystemRng
 from gantrymq.sql.rows import transaction_id
-from gantrymq.sql.rows.tables import INBOX, OUTCOMES, check_name, ddl
+from gantrymq.sql.rows.tables import ddl
 from gantrymq.sql.rules.claim import Failed, Query, Rows
-from gantrymq.sql.rules.creation import created
+from gantrymq.sql.rules.creation import create
 from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, Statement, failed
-from gantrymq.sql.transaction.database import Database
-from gantrymq.sql.transaction.enlistment import Enlistment, Waiter, ask, marks_of
-from gantrymq.sql.upkeep.cleaning import DAY_S, KEPT_S, check_age
+from gantrymq.sql.rules.runner import perform, run_blocking
+from gantrymq.sql.transaction.database import AsyncDatabase, BlockingDatabase, Database
+from gantrymq.sql.transaction.settings import TransactionsConfig
+from gantrymq.sql.upkeep.cleaning import DAY_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionsConfig:
-    """How the local transactions of one producer group run in one database."""
+class LocalSteps:
+    """What ``Local`` and ``AsyncLocal`` do, as steps."""
 
-    group: str
-    name_servers: str | Iterable[str]
-    longest_transaction: float = 60.0
-    """Seconds that a local transaction may take while its process lives. After that, a check-back rolls it back."""
-    claim_timeout: float = 2.0
-    """Seconds that a check-back waits for a row that a running local transaction holds. Then it answers UNKNOWN, and
-    the broker asks again."""
-    keep_rows: float | None = KEPT_S
-    """Seconds that outcome rows are kept; once an hour, older ones are deleted in the background. None: never."""
-    wait_for_brokers: bool = True
-    """Whether a commit also waits until the brokers have confirmed it. If not, it returns when the database has
-    committed: the brokers are told in the background, and the messages are delivered a moment later."""
-    table: str = OUTCOMES
-    inbox_table: str = INBOX
+    identity: str
+    outcomes: Outcomes
 
-    def __post_init__(self) -> None:
-        check_name(self.table)
-        check_name(self.inbox_table)
-        for name, most in (("longest_transaction", 31 * 86_400), ("claim_timeout", 60)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-                raise ConfigError(f"{name} is a number of seconds, above 0 and up to {most}, not {value!r}")
-        if not isinstance(self.wait_for_brokers, bool):
-            raise ConfigError(f"wait_for_brokers is True or False, not {self.wait_for_brokers!r}")
-        if self.keep_rows is not None:
-            check_age(self.keep_rows, self.longest_transaction)
+    def __init__(self, port: AsyncDatabase, settings: TransactionsConfig, clock: Clock, rng: Rng) -> None:
+        self.settings: Final = settings
+        self.clock: Final = clock
+        self.rng: Final = rng
+        self._port = port
+
+    async def _open(self) -> None:
+        """Find out what the database is. Raises ConfigError when the outcome table is missing."""
+        self.outcomes = Outcomes(
+            await self._port.dialect(), self.settings.group, self.settings.table,
+            round(self.settings.claim_timeout * 1000),
+        )  # fmt: skip
+        self.identity = await perform(self.outcomes.identify(self.rng.token(IDENTITY_BYTES).hex()), self._alone)
+        await perform(self.outcomes.find_place(), self._alone)
+
+    async def _create_tables(self) -> None:
+        kind = (await self._port.dialect()).kind
+        await perform(create(ddl(kind, self.settings.table, self.settings.inbox_table)), self._port.alone)
+        await self._open()
+
+    async def _alone(self, statements: Sequence[Statement]) -> Rows | Failed:
+        """Statements on a connection of their own; what a database says against it is a value."""
+        try:
+            return await self._port.alone(statements)
+        except Exception as error:  # noqa: BLE001 - ``failed`` raises what no database said
+            return failed(error)
+
+    async def answer(self, query: Query, which: str) -> Rows | Failed:
+        """The answer to a query of the claim."""
+        return await self._alone(self.outcomes.query(query, which))
+
+    # For a local transaction that begins now.
+
+    def new_id(self) -> str:
+        return transaction_id.make(self.clock.wall_ms(), self.rng.below(transaction_id.CHANCES))
+
+    def marks_of(self, which: str) -> dict[str, str]:
+        """The properties of every half message of a local transaction."""
+        return {
+            properties.LOCAL_TRANSACTION: f"{which} {self.identity}",
+            properties.CHECK_IMMUNITY_SECONDS: str(math.ceil(self.settings.longest_transaction)),
+        }
+
+    def last_moment(self) -> float:
+        """When it can no longer commit, on the monotonic clock, because the mark of a check-back may have been deleted;
+        see ``cleaning``."""
+        return self.clock.monotonic() + max(self.settings.longest_transaction, DAY_S)
 
 
-class Local:
-    """The database of one Transactions object, once it is known. Blocking; on an event loop it runs in greenlets."""
+class Local(LocalSteps):
+    """In a thread, or in a greenlet of SQLAlchemy on an event loop."""
 
     def __init__(self, database: Database, settings: TransactionsConfig) -> None:
+        """Asks the database what it is. Raises ConfigError when the outcome table is missing."""
+        super().__init__(BlockingDatabase(database), settings, SystemClock(), SystemRng())
         self.database: Final = database
-        self.settings: Final = settings
-        self.clock, self.rng = SystemClock(), SystemRng()
-        self.outcomes = Outcomes(
-            database.dialect(), settings.group, settings.table, round(settings.claim_timeout * 1000)
-        )
-        self.identity: str = self._performed(self.outcomes.identify(self.rng.token(IDENTITY_BYTES).hex()))
-        self._performed(self.outcomes.find_place())
-
-    def _performed(self, asking: Generator[Sequence[Statement], Rows | Failed, Any]) -> Any:
-        try:
-            statements = next(asking)
-            while True:
-                try:
-                    rows: Any = self.database.alone(statements)
-                except Exception as error:  # noqa: BLE001 - ``failed`` raises what no database said
-                    rows = failed(error)
-                statements = asking.send(rows)
-        except StopIteration as end:
-            return end.value
+        run_blocking(self._open)
 
     def ask(self, query: Query, which: str) -> Rows | Failed:
         """For check-backs: a query of the claim."""
-        return ask(self.database, self.outcomes, query, which)
-
-    def enlist(self, client: TransactionProducer, waiter: Waiter) -> Enlistment:
-        """A new local transaction with messages."""
-        made = transaction_id.make(self.clock.wall_ms(), self.rng.below(transaction_id.CHANCES))
-        last = last_moment(self.clock, self.settings)
-        return Enlistment(
-            made, marks_of(made, self.identity, self.settings.longest_transaction),
-            client.halves(self.settings.longest_transaction), waiter,
-            self.outcomes, self.database, self.identity, client.check, lambda: self.clock.monotonic() > last,
-            self.settings.wait_for_brokers,
-        )  # fmt: skip
-
-
-def last_moment(clock: Clock, settings: TransactionsConfig) -> float:
-    """When a local transaction that begins now can no longer commit, on the monotonic clock; see ``cleaning``."""
-    return clock.monotonic() + max(settings.longest_transaction, DAY_S)
+        return run_blocking(self.answer, query, which)
 
 
 def create_tables(database: Database, settings: TransactionsConfig) -> None:
     """Create both tables unless they exist, and the row with the database's identity."""
-    created(ddl(database.dialect().kind, settings.table, settings.inbox_table), database.alone)
-    Local(database, settings)
+    run_blocking(LocalSteps(BlockingDatabase(database), settings, SystemClock(), SystemRng())._create_tables)
+
+
+class AsyncLocal(LocalSteps):
+    """On an event loop. Call ``open`` first."""
+
+    def __init__(
+        self, database: AsyncDatabase, settings: TransactionsConfig, clock: Clock | None = None, rng: Rng | None = None
+    ) -> None:
+        super().__init__(database, settings, clock or SystemClock(), rng or SystemRng())
+        self.database: Final = database
+
+    async def open(self) -> None:
+        """Find out what the database is. Raises ConfigError when the outcome table is missing."""
+        await self._open()
+
+    async def create_tables(self) -> None:
+        """Create both tables unless they exist, and the row with the database's identity."""
+        await self._create_tables()

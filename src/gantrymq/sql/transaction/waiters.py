@@ -1,4 +1,4 @@
-"""How a local transaction waits for the client: in a thread of its own, or in a greenlet on the client's event loop.
+"""How a local transaction waits for the client: in a thread, in a greenlet on the client's event loop, or on that loop.
 
 SQLAlchemy runs its synchronous code on an event loop in greenlets, which may wait for coroutines (``await_only``).
 So one implementation serves Session and AsyncSession.
@@ -10,12 +10,26 @@ import asyncio
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from gantrymq.client.connection.portal import Portal
 from gantrymq.client.sending.halves import settle
 from gantrymq.errors import UsedAfterFork
 from gantrymq.sql.transaction.own_loop import OwnLoop
+
+
+class Waiter(Protocol):
+    """How a local transaction reaches the event loop of the client."""
+
+    def post(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Run a function there, after those that were posted before."""
+
+    def begin(self, function: Callable[..., object], *arguments: Any) -> Any:
+        """Run ``function(done, *arguments)`` there, after what was begun or posted before. Returns what ``wait``
+        takes."""
+
+    async def wait(self, begun: Any) -> object:
+        """Wait until ``done(result, error)`` was called; return the result or raise the error."""
 
 
 class ThreadWaiter:
@@ -36,31 +50,42 @@ class ThreadWaiter:
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
         self._here().post(function, *arguments)
 
+    async def wait(self, begun: Callable[[], object]) -> object:
+        return begun()
+
     def _here(self) -> Portal:
         if os.getpid() != self._process:
             raise UsedAfterFork("this local transaction belongs to the parent process; begin one after the fork")
         return self._portal
 
 
-class GreenletWaiter:
-    """For SQLAlchemy's asyncio extension: we are in a greenlet on the client's own event loop. Raises ConfigError on
-    another one."""
-
-    def __init__(self) -> None:
-        self._own = OwnLoop()
-
-    def begin(self, function: Callable[..., object], *arguments: Any) -> Callable[[], object]:
-        self._own.check()
-        waits: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        function(partial(settle, waits), *arguments)
-        return partial(_wait, waits)
+class LoopWaiter(OwnLoop):
+    """On the client's own event loop."""
 
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
-        self._own.check()
         function(*arguments)
 
+    def begin(self, function: Callable[..., object], *arguments: Any) -> asyncio.Future[object]:
+        waits: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        function(partial(settle, waits), *arguments)
+        return waits
 
-def _wait(waits: asyncio.Future[object]) -> object:
-    from sqlalchemy.util import await_only
+    async def wait(self, begun: asyncio.Future[object]) -> object:
+        return await begun
 
-    return await_only(waits)
+
+class GreenletWaiter(LoopWaiter):
+    """For SQLAlchemy's asyncio extension: we are in a greenlet on that loop. Raises ConfigError on another one."""
+
+    def begin(self, function: Callable[..., object], *arguments: Any) -> asyncio.Future[object]:
+        self.check()
+        return super().begin(function, *arguments)
+
+    def post(self, function: Callable[..., object], *arguments: Any) -> None:
+        self.check()
+        function(*arguments)
+
+    async def wait(self, begun: asyncio.Future[object]) -> object:
+        from sqlalchemy.util import await_only
+
+        return await_only(begun)

@@ -26,7 +26,7 @@ the outcomes, and ``gantrymq_inbox_by_time``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Final, TypeVar
 
 from gantrymq.errors import ConfigError
@@ -36,8 +36,8 @@ from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rows.tables import CLEANED, NOW, BatchStatements, InboxStatements
 from gantrymq.sql.rules.claim import ATTEMPTS, Rows
 from gantrymq.sql.rules.outcomes import Outcomes, Statement
+from gantrymq.sql.rules.runner import perform
 
-S = TypeVar("S")
 T = TypeVar("T")
 Tell = Callable[[int], object]
 Asking = Generator[list[Statement], Rows, T]
@@ -109,6 +109,12 @@ def clean_inbox(statements: InboxStatements, before_ms: int, tell: Tell = _tell_
     return (yield from _delete(statements.cleaning, 0, before_ms, tell))
 
 
+def clean_inbox_by_age(statements: InboxStatements, own_ms: int, older_than: float) -> Asking[int]:
+    """The same for those that were consumed more than this many seconds ago."""
+    now_ms = yield from now_of(statements.kind, own_ms)
+    return (yield from clean_inbox(statements, now_ms - round(older_than * 1000)))
+
+
 def _delete(statements: BatchStatements, first: Any, before: Any, tell: Tell) -> Asking[int]:
     deleted = 0
     while True:
@@ -120,6 +126,17 @@ def _delete(statements: BatchStatements, first: Any, before: Any, tell: Tell) ->
         deleted += int(rows[0][0])
         tell(deleted)
         first = last
+
+
+async def clean_by_age(
+    outcomes: Outcomes, alone: Callable[[list[Statement]], Awaitable[Rows]], own_ms: int, older_than: float,
+    every_s: float, oldest_open: Callable[[], Awaitable[str | None]],
+) -> None:  # fmt: skip
+    """Delete the outcome rows that are older than this many seconds, as ``horizon_of`` and ``clean_outcomes`` say.
+    ``oldest_open``: asks the brokers, see ``open_halves``."""
+    horizon_ms = await perform(horizon_of(outcomes, own_ms, older_than, every_s), alone)
+    if horizon_ms is not None:
+        await perform(clean_outcomes(outcomes, horizon_id(horizon_ms, await oldest_open())), alone)
 
 
 def count_outcomes(outcomes: Outcomes, horizon: str) -> Asking[int]:
@@ -143,19 +160,3 @@ def _again(statements: list[Statement]) -> Asking[Rows]:
             if attempt == ATTEMPTS or read_failure(error) not in (Failure.CONFLICT, Failure.DISCONNECTED):
                 raise
     raise AssertionError
-
-
-def performed(asking: Generator[S, Rows, T], alone: Callable[[S], Rows]) -> T:
-    """Have a blocking database carry it out."""
-    try:
-        statements = next(asking)
-        while True:
-            try:
-                rows = alone(statements)
-            except Exception as error:  # noqa: BLE001 - it belongs to who asked, and ends or repeats it
-                statements = asking.throw(error)
-            else:
-                statements = asking.send(rows)
-    except StopIteration as end:
-        done: T = end.value
-        return done

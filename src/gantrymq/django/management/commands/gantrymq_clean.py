@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from gantrymq.django import project_settings, running, upkeep
 from gantrymq.errors import GantryError
-from gantrymq.sql.transaction.local import TransactionsConfig
+from gantrymq.sql.transaction.settings import TransactionsConfig
 from gantrymq.sql.upkeep.cleaning import DAY_S, KEPT_S, check_age
 
 

@@ -18,7 +18,8 @@ from gantrymq.spark.pipelines.targets.postgresql.rows import Insertion, is_of_ro
 from gantrymq.spark.pipelines.targets.postgresql.stage import CopyStage, StagingTable
 from gantrymq.spark.pipelines.targets.postgresql.stage import Part as CopiedPart
 from gantrymq.spark.pipelines.targets.staging import Stage, Staged, TargetAway, refusal_in, rows_in
-from gantrymq.sql.rules.creation import created
+from gantrymq.sql.rules.creation import create
+from gantrymq.sql.rules.runner import performed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +90,7 @@ class PostgresqlWriter:
         self._inserted: pa.Table | None = None
         """The rows that were put into the transaction last."""
         try:
-            created([_CREATE, *write.tables], self._alone)
+            performed(create([_CREATE, *write.tables]), self._alone)
             with self._connected() as connection:
                 # Raises the server's error when the table does not exist or must not be read.
                 connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(self._table))
