@@ -80,6 +80,8 @@ class Operation:
     rights: tuple[Right, ...] = ()
     on_cluster: tuple[Action, ...] = ()
     """Needed on the cluster of the server."""
+    writes: bool = False
+    """Whether it changes messages, transactions, topics, groups or positions: a broker that is a replica refuses it."""
 
     def needs(self, names: Names, cluster: str) -> Iterator[Need]:
         """Everything that ``names`` needs. ``cluster``: the one of the server."""
@@ -101,25 +103,27 @@ def _group(*actions: Action) -> Right:
     return Right(Role.GROUP, actions)
 
 
-def _both(name: str, *actions: Action) -> Operation:
-    return Operation(name, (_topic(*actions), _group(*actions)))
+def _both(name: str, *actions: Action, writes: bool = False) -> Operation:
+    return Operation(name, (_topic(*actions), _group(*actions)), writes=writes)
 
 
 # Messages. Consumers send what failed to the retry topic of their group, so that needs the right of a consumer.
-SEND: Final = Operation("send", (Right(Role.TOPIC, _PUB, of_retry=_SUB),))
-REPLY: Final = Operation("send a reply", (_topic(*_PUB),))
-SEND_BACK: Final = Operation("send back", (_group(*_SUB), _topic(*_SUB)))
-RECALL: Final = Operation("recall", (_topic(*_PUB),))
+SEND: Final = Operation("send", (Right(Role.TOPIC, _PUB, of_retry=_SUB),), writes=True)
+REPLY: Final = Operation("send a reply", (_topic(*_PUB),), writes=True)
+SEND_BACK: Final = Operation("send back", (_group(*_SUB), _topic(*_SUB)), writes=True)
+RECALL: Final = Operation("recall", (_topic(*_PUB),), writes=True)
 CONSUME: Final = _both("consume", *_SUB)
-"""Pull or pop messages for a group, and acknowledge them."""
+"""Pull messages for a group, or look what there is to pop."""
+POP: Final = _both("pop", *_SUB, writes=True)
+"""Pop messages for a group, and acknowledge them or change how long they are invisible."""
 QUERY: Final = Operation("query messages", (_topic(*_READ),))
 VIEW: Final = Operation("view a message", (_topic(*_READ),))
 CONSUME_DIRECTLY: Final = Operation("have a member consume a message", (_group(*_SUB), _topic(*_SUB)))
 
 # Transactions. An end is judged by the topic that consumers would get the message under (hole 22).
-END: Final = Operation("end a transaction", (Right(Role.TOPIC, _PUB, of_retry=_SUB),))
-DECIDE: Final = Operation("decide a transaction in place of its program", (_topic(*_UPDATE),))
-RESUME: Final = Operation("resume a parked transaction", (_topic(*_UPDATE),))
+END: Final = Operation("end a transaction", (Right(Role.TOPIC, _PUB, of_retry=_SUB),), writes=True)
+DECIDE: Final = Operation("decide a transaction in place of its program", (_topic(*_UPDATE),), writes=True)
+RESUME: Final = Operation("resume a parked transaction", (_topic(*_UPDATE),), writes=True)
 
 # Members of groups, and their positions.
 JOIN: Final = Operation("join groups", (_group(*_SUB), _topic(*_SUB)))
@@ -127,33 +131,34 @@ LEAVE: Final = Operation("leave a group", (_group(*_SUB),))
 LOCK: Final = Operation("lock queues", (_group(*_SUB), _topic(*_SUB)))
 LIST_MEMBERS: Final = Operation("list the members of a group", (_group(*_READ),))
 READ_POSITION: Final = _both("read a position", *_READ)
-WRITE_POSITION: Final = _both("write a position", *_WRITE_POSITION)
+WRITE_POSITION: Final = _both("write a position", *_WRITE_POSITION, writes=True)
 READ_OFFSETS: Final = Operation("read the offsets of a queue", (_topic(*_READ),))
 ASSIGN: Final = _both("assign queues", *_READ)
-SET_REQUEST_MODE: Final = _both("set how a group gets messages", *_UPDATE)
+SET_REQUEST_MODE: Final = _both("set how a group gets messages", *_UPDATE, writes=True)
 POLLING: Final = _both("see who waits for messages", *_GET)
 
 # Topics and groups.
-CREATE_TOPIC: Final = Operation("create or change a topic", (_topic(*_CREATE),))
-DELETE_TOPIC: Final = Operation("delete a topic", (_topic(*_DELETE),))
+CREATE_TOPIC: Final = Operation("create or change a topic", (_topic(*_CREATE),), writes=True)
+DELETE_TOPIC: Final = Operation("delete a topic", (_topic(*_DELETE),), writes=True)
 GET_TOPIC: Final = Operation("get a topic", (_topic(*_GET),))
-CREATE_GROUP: Final = Operation("create or change a group", (_group(*_MAKE),))
-DELETE_GROUP: Final = Operation("delete a group", (_group(*_DELETE),))
+CREATE_GROUP: Final = Operation("create or change a group", (_group(*_MAKE),), writes=True)
+DELETE_GROUP: Final = Operation("delete a group", (_group(*_DELETE),), writes=True)
 GET_GROUP: Final = Operation("get a group", (_group(*_GET),))
 GET_BOTH: Final = _both("get a group of a topic", *_GET)
 COMPARE_GROUPS: Final = Operation(
     "compare the positions of groups", (_topic(*_GET), Right(Role.OTHER_GROUP, _GET), _group(*_GET))
 )
 CLONE_POSITIONS: Final = Operation(
-    "clone the positions of a group", (_group(*_LIST), Right(Role.OTHER_GROUP, _UPDATE), _topic(*_UPDATE))
+    "clone the positions of a group", (_group(*_LIST), Right(Role.OTHER_GROUP, _UPDATE), _topic(*_UPDATE)), writes=True
 )
-FORBID: Final = Operation("forbid a group to read a topic", (_group(*_UPDATE), _topic(*_UPDATE)))
-RESET: Final = Operation("reset the positions of a group", (_topic(*_UPDATE), _group(*_UPDATE)))
+FORBID: Final = Operation("forbid a group to read a topic", (_group(*_UPDATE), _topic(*_UPDATE)), writes=True)
+RESET: Final = Operation("reset the positions of a group", (_topic(*_UPDATE), _group(*_UPDATE)), writes=True)
 
 # The server and its cluster.
 SEE_CLUSTER: Final = Operation("see figures, settings, users or transactions", on_cluster=_GET)
 LIST_CLUSTER: Final = Operation("list everything of a kind", on_cluster=_LIST)
 CHANGE_CLUSTER: Final = Operation("change settings or users", on_cluster=_UPDATE)
+CHANGE_MESSAGES: Final = Operation("roll back pops, or delete what has no topic", on_cluster=_UPDATE, writes=True)
 
 # Name servers. The cluster of the name server, too: a broker of any cluster could say that it has all topics of others.
 ROUTE: Final = Operation("find a topic", (Right(Role.TOPIC, (Action.PUB, Action.SUB, Action.GET), of_retry=_READ),))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.access.counts import Refusals
 from gantrymq.access.metrics import declare_access
@@ -12,16 +13,18 @@ from gantrymq.broker.client import Connection
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.delivery.long_polling import HeldPulls
 from gantrymq.broker.delivery.timer_metrics import declare_timer
+from gantrymq.broker.derived_state import DerivedState
 from gantrymq.broker.door import Door, Ground, Served
 from gantrymq.broker.doors import MakeDoors, doors_of
 from gantrymq.broker.durability import Durability
 from gantrymq.broker.duty import Duties
+from gantrymq.broker.listeners import Listeners
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.metrics.declared import metrics_of
 from gantrymq.broker.operations.settings import SettingsAdministration
 from gantrymq.broker.outside import Outside, Place
-from gantrymq.broker.part_settings import store_config
+from gantrymq.broker.part_settings import store_config, timer_rules
 from gantrymq.broker.parts import Parts, open_waiting, operations_of
 from gantrymq.broker.pop.ledger import invisible
 from gantrymq.broker.pop.metrics import declare_pop
@@ -31,7 +34,8 @@ from gantrymq.broker.upkeep.name_server_routes import NameServerRoutes
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.retention import Retention
 from gantrymq.broker.upkeep.statistics import Statistics
-from gantrymq.errors import ConfigError, LocalProtocolError, StoreError
+from gantrymq.broker.write_gate import READ_ONLY, WriteGate
+from gantrymq.errors import ConfigError, LocalProtocolError, StoreError, StoreUnavailable
 from gantrymq.observability.event_loop import declare_event_loop
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.signature import Account
@@ -77,6 +81,7 @@ class Broker:
         access: Access | None = None,
         own_ip: str = "",
         doors: MakeDoors = doors_of,
+        role: Role = Role.PRIMARY,
     ) -> None:
         """Raises ConfigError naming a key that cannot work. Nothing is opened yet.
 
@@ -84,7 +89,7 @@ class Broker:
         beside the disk here, must confirm a record before it counts as stored; see ``LogSafety``. ``access``: users
         that are open already; None: this broker opens its own, if the settings say that it has users. ``own_ip``: the
         IP address that records and offset message ids contain, needed where brokerIP1 is a host name. ``doors``: makes
-        the protocols through which clients reach this broker.
+        the protocols through which clients reach this broker. ``role``: what it is from its start on; see ``become``.
         """
         self._own_ip = own_ip or config.network.broker_ip1
         self._config = LiveConfig(config)
@@ -102,6 +107,10 @@ class Broker:
         self._client = RemotingClient(network, clock, rng, account=_inner_account(config))
         self._access = access
         self._started = False
+        self.role = role
+        """What this broker is at the moment."""
+        self._changing = asyncio.Lock()
+        self._counters = MessageCounters()
         self._opened: MessageStore | None = None
         self.address = ""
         """``host:port`` that clients are told; empty until started."""
@@ -117,6 +126,7 @@ class Broker:
             port = split_address(self.doors[0].address)[1]
             self.address = address_of(self._config.network.broker_ip1, port)
             self._open()
+            self._take(self.role)
         except BaseException:
             await self._close_doors()
             if self._opened is not None:
@@ -157,15 +167,34 @@ class Broker:
                 cluster=cluster,
                 clock=clock,
             )
-        registries = open_registries(config, store.file_disk, clock, store.path)
+        self._place = place
+        self._registries = registries = open_registries(config, store.file_disk, clock, store.path)
         self.topics, self.groups, self.offsets = registries.topics, registries.groups, registries.offsets
         self.producers, self.consumers = registries.producers, registries.consumers
         self.filters = registries.filters
-        waiting = open_waiting(config, self._outside, place, store, registries)
+        derived = DerivedState(
+            store, disk, self.offsets, timer_rules(config.current).precision_ms,
+            config.delay.mapped_file_size_timer_log,
+        )  # fmt: skip
+        store.truncating.append(derived.forget_behind)
+
+    def _take(self, role: Role, *, promoted: bool = False) -> None:
+        """Make what works on the open store as this role does, and let the doors serve it."""
+        config, clock, store, registries = self._config, self._outside.clock, self.store, self._registries
+        is_primary = role is Role.PRIMARY
+        if is_primary:
+            store.lead()
+        else:
+            store.follow(READ_ONLY)
+        self._listeners = Listeners(self._heard)
+        registries.lead() if is_primary else registries.follow()
+        waiting = open_waiting(
+            config, self._outside, self._place, store, registries, primary=is_primary, promoted=promoted
+        )
         self.delay, self.timer, self.coordinator = waiting.delay, waiting.timer, waiting.coordinator
         self.delivered = waiting.delivered
-        self.registration = Registration(config, self.topics, self._client, clock, self.address)
-        counters = MessageCounters()
+        self.registration = Registration(config, self.topics, self._client, clock, self.address, role.broker_id)
+        counters = self._counters
         self.metrics = metrics_of(
             config, clock, store, registries, self.coordinator, counters, self.client_limits,
             lambda: invisible(self.popping.consumption.revive_log.ledger),
@@ -178,7 +207,7 @@ class Broker:
             Parts(
                 config,
                 self._outside,
-                place,
+                self._place,
                 store,
                 registries,
                 waiting,
@@ -189,8 +218,16 @@ class Broker:
                 self._retention,
                 self.registration.when_announced,
                 self._users(registries),
-            )
+            ),
+            role,
         )
+
+    def _heard(self) -> list[list[Any]]:
+        """The lists that parts of one role put their listeners into."""
+        return [
+            *self.store.listeners(), self._config.changed, self.topics.changed, self.offsets.saving,
+            self.producers.came, self.producers.joined,
+        ]  # fmt: skip
 
     def _users(self, registries: Registries) -> Users | None:
         if self._access is None:
@@ -200,7 +237,7 @@ class Broker:
         trace_topic = self._config.topics.msg_trace_topic_name
         return users_of(self._access, trace_topic, registries, self.store, self.coordinator)
 
-    def _serve(self, parts: Parts) -> None:
+    def _serve(self, parts: Parts, role: Role) -> None:
         settings = SettingsAdministration(parts.config, self._config_file, self._outside.disk, self._outside.clock)
         self.operations = operations_of(
             parts, settings, NameServerRoutes(parts.config, self._client, self._outside.clock)
@@ -209,10 +246,36 @@ class Broker:
         if self.timer is not None:
             declare_timer(self.metrics, self.timer, self.topics)
         declare_pop(self.metrics, self.popping.consumption.revive_log)
-        served = Served(parts.place, self.operations, self, self.metrics)
+        served = Served(parts.place, self.operations, self, self.metrics, WriteGate(closed=role is not Role.PRIMARY))
         for door in self.doors:
             door.serve(served)
-        self.duties = Duties(duties_of(Role.PRIMARY, OnDuty(parts, self.operations, self.registration, self._access)))
+        self.duties = Duties(duties_of(role, OnDuty(parts, self.operations, self.registration, self._access)))
+
+    async def become(self, role: Role) -> None:
+        """Change the role of this running broker; clients stay connected. Returns when no duty of the old role goes on
+        and those of the new one have begun.
+
+        A primary that becomes a replica first ends what is under way. Whoever waits for the confirmation of somebody
+        else is told that it is not known. A replica that becomes primary reads everything that is derived anew, from
+        the log as it is then. Raises the error of a duty that cannot start, or StoreError; then close the broker.
+        """
+        async with self._changing:
+            if role is self.role or not self._started:
+                return
+            log.info("broker %s becomes a %s", self._config.identity.broker_name, role.value)
+            await self.duties.drain()
+            self.store.follow(READ_ONLY)
+            await self.store.flush_everything()
+            self.store.safety.resign(StoreUnavailable(READ_ONLY))
+            await self.duties.stop()
+            self._listeners.remove()
+            before, self.role = self.operations.consuming, role
+            self._take(role, promoted=role is Role.PRIMARY)
+            # Those who wait for messages ask again, and then wait for what the new parts hear of.
+            before.pulls.held.release_all()
+            before.popping.release_all()
+            await before.popping.stop_answering()
+            await self.duties.start()
 
     async def close(self) -> None:
         """Stop in the reverse order of the start. Harmless when not started."""

@@ -14,6 +14,7 @@ from gantrymq.broker.client import Connection
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.outside import Outside, Place
+from gantrymq.broker.write_gate import OPEN, WriteGate
 from gantrymq.observability.metrics import Metrics
 from gantrymq.runtime.limits.client_limits import ClientLimits
 
@@ -44,10 +45,13 @@ class Served:
     departures: Departures
     metrics: Metrics
     """A door adds those of its own."""
+    gate: WriteGate = OPEN
+    """Closed while the broker takes no writes: the door refuses each operation that is one."""
 
 
 class Door(Protocol):
-    """One protocol. Each method is called by the broker, in this order, and once."""
+    """One protocol. Each method is called by the broker, in this order, and once; ``serve`` again whenever the role of
+    the broker has changed."""
 
     @property
     def name(self) -> str:
@@ -62,7 +66,7 @@ class Door(Protocol):
         broker is of no use without it."""
 
     def serve(self, broker: Served) -> None:
-        """Answer requests from now on."""
+        """Answer requests from now on, with these operations."""
 
     async def refuse(self) -> None:
         """The broker stops: answer each request with a refusal from now on. Answers that are not given yet still

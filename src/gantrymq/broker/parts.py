@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gantrymq.broker.announcement import Announce
-from gantrymq.broker.delivery.delay import DelayedDelivery
+from gantrymq.broker.delivery.delay import DELAYS_FILE, DelayedDelivery
 from gantrymq.broker.delivery.delivered import Delivered
 from gantrymq.broker.delivery.pull import Pulls
 from gantrymq.broker.delivery.pull_checks import PullChecks
@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from gantrymq.broker.transactions.explanations import TransactionExplanations
     from gantrymq.broker.users import Users
 
-DELAYS_FILE: Final = "config/delayOffset.json"
-
 
 @dataclass(frozen=True, slots=True)
 class WaitingMessages:
@@ -111,16 +109,21 @@ class Parts:
 
 
 def open_waiting(
-    config: LiveConfig, outside: Outside, place: Place, store: MessageStore, registries: Registries
-) -> WaitingMessages:
-    """Read what waits. Raises ConfigError or StoreError."""
+    config: LiveConfig, outside: Outside, place: Place, store: MessageStore, registries: Registries, *,
+    primary: bool = True, promoted: bool = False,
+) -> WaitingMessages:  # fmt: skip
+    """Read what waits. Raises ConfigError or StoreError. A broker that is no ``primary`` delivers and decides nothing:
+    it reads nothing, either. ``promoted``: the log is that of another broker."""
     clock, disk = outside.clock, outside.disk
     delays_ms = store_config(config.current).delays_ms
     time = SteadyTime(clock, lambda: store.appended)
-    delivered = Delivered.open(store, store.file_disk, time)
+    if primary:
+        delivered = Delivered.open(store, store.file_disk, time, promoted=promoted)
+    else:
+        delivered = Delivered.unread(store, store.file_disk, time)
     delay = DelayedDelivery(store, clock, store.file_disk, store.path(DELAYS_FILE), delays_ms, time, delivered)
     timer = None
-    if config.delay.timer_wheel_enable:
+    if config.delay.timer_wheel_enable and primary:
         size = config.delay.mapped_file_size_timer_log
         timer = TimedDelivery(store, clock, disk, timer_rules(config.current), size, time, delivered)
     producers = registries.producers
@@ -134,7 +137,8 @@ def open_waiting(
         transaction_config(config.current),
         place.host,
     )
-    coordinator.rebuild()
+    if primary:
+        coordinator.rebuild()
     config.changed.append(lambda: coordinator.reconfigure(transaction_config(config.current)))
     producers.came.append(coordinator.client_came)
     producers.joined.append(coordinator.producer_joined)

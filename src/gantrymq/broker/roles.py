@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from gantrymq.broker.config_sections import MASTER_ID
 from gantrymq.broker.delivery.delivered import SAVE_SECONDS as DELIVERED_SECONDS
 from gantrymq.broker.duty import Duty, repeated
 from gantrymq.broker.operations.operations import Operations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 ACCOUNTS_SECONDS: Final = 2.0
 """How often it is looked whether ``plain_acl.yml`` has changed."""
+REPLICA_ID: Final = 1
+"""The id of a replica, of which each primary has one."""
 EXPIRY_SECONDS: Final = 10.0
 """Between two looks for clients that have been silent for too long."""
 
@@ -36,6 +39,11 @@ class Role(enum.Enum):
     """It takes messages and decides transactions. RocketMQ: master."""
     REPLICA = "replica"
     """It has the log of another broker, and answers reads. RocketMQ: slave."""
+
+    @property
+    def broker_id(self) -> int:
+        """Under which id name servers know it. Source: MixAll.MASTER_ID."""
+        return MASTER_ID if self is Role.PRIMARY else REPLICA_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +103,5 @@ def _of_every_role(on: OnDuty) -> list[Duty]:
     return [*duties, Duty("registration", start=on.registration.start, drain=on.registration.close)]
 
 
-_LISTS: Final[dict[Role, Callable[[OnDuty], list[Duty]]]] = {Role.PRIMARY: _primary}
+_LISTS: Final[dict[Role, Callable[[OnDuty], list[Duty]]]] = {Role.PRIMARY: _primary, Role.REPLICA: _of_every_role}
+"""A replica decides, delivers and asks nothing by itself. What follows its primary is a duty here."""

@@ -5,10 +5,12 @@ The figures count what really happened (a write that was refused, a connection t
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from gantrymq.broker.roles import Role
 from gantrymq.simulation.flipping import flip_bit
 from gantrymq.simulation.world.cluster import BrokerHost, Cluster
 from gantrymq.simulation.world.disk import SimDisk
@@ -139,6 +141,26 @@ async def two_answers(cluster: Cluster, rng: random.Random) -> None:
     cluster.chances.rival = 0.0
 
 
+async def role_changed(cluster: Cluster, rng: random.Random) -> None:
+    """A running broker becomes a replica, and primary again after a while."""
+    host = rng.choice(cluster.brokers)
+    node, broker = host.node, host.broker
+    for role in (Role.REPLICA, Role.PRIMARY):
+        if node is None or broker is None or host.node is not node or not broker.address:
+            return
+        change = node.start(broker.become(role))
+        await asyncio.wait([change])
+        if host.node is not node:
+            return  # it was killed meanwhile
+        if change.cancelled() or change.exception() is not None:
+            cluster.kill_broker(host)
+            await down_for_a_while(cluster, host, rng)
+            return
+        cluster.injected["role changed"] += 1
+        if role is Role.REPLICA:
+            await wait(cluster, rng.uniform(0.1, 5))
+
+
 FILES = ("commitlog", "commitlog", "commitlog", "consumequeue", "config", "index", "gantry", "checkpoint")
 
 Fault = Callable[[Cluster, random.Random], Awaitable[None]]
@@ -157,7 +179,10 @@ FAULTS: dict[str, Fault] = {
     "bit flip": bit_flip,
     "lying checkers": lying_checkers,
     "two answers": two_answers,
+    "role changed": role_changed,
 }
+USUAL = tuple(name for name in FAULTS if name != "role changed")
+"""Those of a run for which none are named: the seeds of other pages were played with them."""
 
 
 def unharmed(disk: SimDisk) -> None:

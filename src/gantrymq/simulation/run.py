@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gantrymq.errors import GantryError
-from gantrymq.simulation.faults import CALM, FAULTS, Fault, unharmed
+from gantrymq.simulation.faults import CALM, FAULTS, USUAL, Fault, unharmed
 from gantrymq.simulation.judging.checker import Violation, check
 from gantrymq.simulation.judging.history import Event
 from gantrymq.simulation.workload import PLAIN_TOPIC, TOPIC
@@ -34,7 +34,7 @@ class Plan:
     """How much of what; shrinking makes these smaller."""
 
     orders: int = 24
-    faults: tuple[str, ...] = tuple(FAULTS)
+    faults: tuple[str, ...] = USUAL
     fault_count: int = 8
     brokers: int = 2
 

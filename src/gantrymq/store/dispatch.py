@@ -78,6 +78,10 @@ class Dispatch:
         """Told about the records of one topic: every call shows in the rate of sends."""
         return self._arrivals_of.setdefault(topic, [])
 
+    def listeners(self) -> list[list[Arrival]]:
+        """The lists of all that are told about records."""
+        return [self.arrivals, *self._arrivals_of.values()]
+
     def advance(self, position: int) -> None:
         """Make everything before ``position`` visible, then tell the listeners."""
         changed, arrivals, arrivals_of = self.changed, self.arrivals, self._arrivals_of

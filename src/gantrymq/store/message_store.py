@@ -173,6 +173,7 @@ class MessageStore:
         self._dispatch = Dispatch(recovered.end, recovered.last_record, last_timestamp, note)
         self.arrivals: list[Arrival] = self._dispatch.arrivals
         self.arrivals_of = self._dispatch.arrivals_of
+        self.listeners = self._dispatch.listeners
         lookup = Lookup(self._log, self._queues, self._quarantine, self._dispatch, self._index)
         self.read, self.scan, self.query, self.entry = lookup.read, lookup.scan, lookup.query, lookup.entry
         self.copies = lookup.copies
@@ -457,6 +458,11 @@ class MessageStore:
         """(first, behind the last) visible queue offset; (0, 0) for a queue that never got a message."""
         queue = self._queues.get((topic, queue_id))
         return (0, 0) if queue is None else (queue.min_offset(self._log.start), queue.max_offset)
+
+    def queue_end(self, topic: str, queue_id: int, position: int) -> int:
+        """The queue offset behind the visible records that lie before log offset ``position``."""
+        queue = self._queues.get((topic, queue_id))
+        return 0 if queue is None else queue.first_at(position)
 
     def topics(self) -> set[str]:
         """Topics that have queues."""

@@ -98,6 +98,10 @@ class Row(Protocol):
     def fields(self) -> tuple[str, ...] | None:
         """The extension fields that alone say what is needed; None: there is more that decides."""
 
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """What the request may be."""
+
     def needs(self, asked: Asked) -> Iterable[Need]:
         """Raises Unclear, or RemoteProtocolError for a request that cannot be read."""
 
@@ -111,6 +115,10 @@ class Is:
     group: tuple[Source, ...] = ()
     other_group: tuple[Source, ...] = ()
     cluster: tuple[Source, ...] = ()
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        return (self.operation,)
 
     def sources(self, role: Role) -> tuple[Source, ...]:
         """Where the names of a role are."""
@@ -154,6 +162,10 @@ class Either:
     """When it is the second one."""
     usually: Row
     otherwise: Row
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        return self.usually.operations + self.otherwise.operations
 
     @property
     def text(self) -> str:

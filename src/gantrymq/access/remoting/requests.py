@@ -31,6 +31,7 @@ def _source(place: str | Source) -> tuple[Source, ...]:
 _SEE: Final = _is(does.SEE_CLUSTER)
 _LIST: Final = _is(does.LIST_CLUSTER)
 _CHANGE: Final = _is(does.CHANGE_CLUSTER)
+_CHANGE_MESSAGES: Final = _is(does.CHANGE_MESSAGES)
 _CONSUME: Final = _is(does.CONSUME, topic="topic", group="consumerGroup")
 _OFFSET: Final = _is(does.READ_OFFSETS, topic="topic")
 
@@ -75,16 +76,16 @@ _TRANSACTIONS: Final[Mapping[int, Row]] = {
     Code.SEND_HALVES: _is(does.SEND, topic="b"),
     Code.END_HALVES: _is(does.END, topic=bodies.HALVES),
 }
-_POPPED: Final = _is(does.CONSUME, topic=bodies.POPPED_TOPIC, group="consumerGroup")
+_POPPED: Final = _is(does.POP, topic=bodies.POPPED_TOPIC, group="consumerGroup")
 _POP: Final[Mapping[int, Row]] = {
-    Code.POP_MESSAGE: _CONSUME,
+    Code.POP_MESSAGE: _is(does.POP, topic="topic", group="consumerGroup"),
     Code.PEEK_MESSAGE: _CONSUME,
     Code.NOTIFICATION: _CONSUME,
     Code.POLLING_INFO: _is(does.POLLING, topic="topic", group="consumerGroup"),
     Code.ACK_MESSAGE: _POPPED,
-    Code.BATCH_ACK_MESSAGE: _is(does.CONSUME, topic=bodies.ACKNOWLEDGED_TOPICS, group=bodies.ACKNOWLEDGED_GROUPS),
+    Code.BATCH_ACK_MESSAGE: _is(does.POP, topic=bodies.ACKNOWLEDGED_TOPICS, group=bodies.ACKNOWLEDGED_GROUPS),
     Code.CHANGE_MESSAGE_INVISIBLETIME: _POPPED,
-    Code.POP_ROLLBACK: _CHANGE,
+    Code.POP_ROLLBACK: _CHANGE_MESSAGES,
     Code.QUERY_ASSIGNMENT: _is(does.ASSIGN, topic=bodies.ASSIGNED_TOPIC, group=bodies.ASSIGNED_GROUP),
     Code.SET_MESSAGE_REQUEST_MODE: _is(does.SET_REQUEST_MODE, topic=bodies.MODE_TOPIC, group=bodies.MODE_GROUP),
     Code.GET_ALL_MESSAGE_REQUEST_MODE: _LIST,
@@ -150,7 +151,7 @@ _TOOLS: Final[Mapping[int, Row]] = {
     Code.UPDATE_BROKER_CONFIG: _CHANGE,
     Code.GET_BROKER_CONFIG: _SEE,
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: _CHANGE,
-    Code.CLEAN_UNUSED_TOPIC: _CHANGE,
+    Code.CLEAN_UNUSED_TOPIC: _CHANGE_MESSAGES,
     Code.DELETE_EXPIRED_COMMITLOG: _CHANGE,
     Code.GET_BROKER_RUNTIME_INFO: _SEE,
 }

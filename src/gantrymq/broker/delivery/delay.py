@@ -39,6 +39,7 @@ RETRY_SECONDS: Final = 1.0
 """Pause after the store refused a delivery."""
 MAX_TIMER_SECONDS: Final = 60.0
 """A timer never sleeps longer: the time in which the machine slept counts, and timers of the loop do not count it."""
+DELAYS_FILE: Final = "config/delayOffset.json"
 PASSED_OVER_MAX: Final = 2_000
 """Messages without a copy that a start passes over while it looks for delivered ones: they could not be read."""
 

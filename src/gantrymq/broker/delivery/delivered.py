@@ -83,8 +83,9 @@ class Delivered:
     """Position and number of steps of the clock in the file."""
 
     @classmethod
-    def open(cls, store: MessageStore, disk: Disk, time: SteadyTime) -> Delivered:
-        """Read the file and the log behind it."""
+    def open(cls, store: MessageStore, disk: Disk, time: SteadyTime, *, promoted: bool = False) -> Delivered:
+        """Read the file and the log behind it. ``promoted``: the log is that of another broker, whose copies say what
+        was delivered; where there is no file, all of it is read."""
         path = store.path(FILE_NAME)
         found = cls(store, time, LazyFile(disk, path, lasting=True))
         try:
@@ -94,9 +95,16 @@ class Delivered:
         if found.noted is not None and found.noted.position > store.max_log_offset:
             log.warning("%s is of a longer log and is ignored; a crash before may deliver messages again", path)
             found.noted = None
+        if found.noted is None and promoted:
+            found.noted = Noted(store.min_log_offset, {}, 0, 0, 0)
         if found.noted is not None:
             found.copies = dict(store.copies(found.noted.position))
         return found
+
+    @classmethod
+    def unread(cls, store: MessageStore, disk: Disk, time: SteadyTime) -> Delivered:
+        """For a broker that delivers nothing by itself."""
+        return cls(store, time, LazyFile(disk, store.path(FILE_NAME), lasting=True))
 
     def begin(self) -> None:
         """Write the file before anything is delivered: from here on a start knows where to read."""

@@ -132,6 +132,11 @@ class HeldPulls:
         for pull in self._take(lambda pull: pull.request.topic == topic and pull.request.group == group):
             self._resume(pull, True)
 
+    def release_all(self) -> None:
+        """Give all pulls their results now."""
+        for pull in self._take(lambda pull: True):
+            self._resume(pull, True)
+
     def _take(self, wanted: Callable[[HeldPull], bool]) -> list[HeldPull]:
         """Remove the held pulls that are wanted, and return them."""
         taken: list[HeldPull] = []

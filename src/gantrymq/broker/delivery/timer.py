@@ -60,6 +60,7 @@ NOTED_MS: Final = 1_000
 MAX_TIMER_SECONDS: Final = 60.0
 """A timer never sleeps longer: the time in which the machine slept counts, and timers of the loop do not count it."""
 CHECK_FILE: Final = "config/timercheck"
+TIMER_LOG: Final = "timerlog"
 WHEEL_FILE: Final = "timerwheel"
 
 
@@ -109,7 +110,7 @@ class TimedDelivery:
         self._file = TimerCheckFile(disk, store.path(CHECK_FILE))
         self.check: TimerCheck = self._file.read()
         """What is written down."""
-        self._log = TimerLog(disk, store.path("timerlog"), file_size, rules.precision_ms)
+        self._log = TimerLog(disk, store.path(TIMER_LOG), file_size, rules.precision_ms)
         self._timer: Timer | None = None
         self._sync_timer: Timer | None = None
         self._slot: _Slot | None = None

@@ -74,6 +74,10 @@ class Popping:
         """A connection ended."""
         self.requests.waiting.client_gone(client)
 
+    def release_all(self) -> None:
+        """Answer all waiting requests now: other parts answer the next ones."""
+        self.requests.waiting.release_all()
+
     async def stop_answering(self) -> None:
         """Drop all waiting requests; their connections are about to be closed."""
         self.requests.waiting.close()

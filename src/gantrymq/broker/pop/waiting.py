@@ -154,6 +154,13 @@ class Waiting:
             for waiter in [waiter for waiter in waiters if waiter.client is client]:
                 self._take(waiter)
 
+    def release_all(self) -> None:
+        """Answer everybody now, also when there is nothing."""
+        for waiters in list(self._waiters.values()):
+            for waiter in list(waiters):
+                self._take(waiter)
+                self._resume(waiter, expired=True)
+
     def close(self) -> None:
         """Forget everybody; the connections are about to be closed."""
         if self._sweeper is not None:

@@ -56,7 +56,12 @@ class Groups:
         """0: no limit."""
         self._file_texts, self._wire_texts = file_texts(), wire_texts()
         self._encoded = b""
+        self.follows = False
+        """Whether the table is that of another broker: a group that reads here and is not in it is not written."""
         self._content = self._load()
+        self._add_system_groups()
+
+    def _add_system_groups(self) -> None:
         missing = [name for name in SYSTEM_GROUPS if name not in self._content.subscription_group_table]
         if missing:
             self._put({name: Group(group_name=name, consume_broadcast_enable=True) for name in missing})
@@ -102,13 +107,21 @@ class Groups:
             new[name] = Group(group_name=name)
         if not new:
             return
+        if self.follows:
+            self._remember(new)
+            return
         try:
             self._put(new)
         except StoreError as error:
             # Nobody chose anything for these groups, so nothing is lost: consumers go on while the disk is full.
             log.warning("%d consumer groups (%s ...) are not on the disk yet: %s", len(new), next(iter(new)), error)
-            self._content = msgspec.structs.replace(self._content, subscription_group_table=known | new)
-            self._encoded = b""
+            self._remember(new)
+
+    def _remember(self, new: dict[str, Group]) -> None:
+        """Have groups that are not on the disk."""
+        known = self._content.subscription_group_table
+        self._content = msgspec.structs.replace(self._content, subscription_group_table=known | new)
+        self._encoded = b""
 
     def _full(self, count: int) -> str:
         return (
@@ -175,6 +188,21 @@ class Groups:
         table = {name: value for name, value in (self._content.forbidden_table | {group: bits}).items() if value}
         self._save(self._content.subscription_group_table, table)
 
+    @property
+    def version(self) -> DataVersion:
+        """Of the table; it changes with every change."""
+        return self._content.data_version
+
+    def take(self, content: GroupTable) -> None:
+        """Have the table of another broker, with its version, from now on; durable when this returns. Raises
+        StoreError; then nothing is changed."""
+        self._write(content)
+
+    def lead(self) -> None:
+        """The table is this broker's own from now on."""
+        self.follows = False
+        self._add_system_groups()
+
     def _put(self, groups: dict[str, Group]) -> None:
         self._save(self._content.subscription_group_table | groups)
 
@@ -185,7 +213,10 @@ class Groups:
             subscription_group_table=table,
             forbidden_table=self._content.forbidden_table if forbidden is None else forbidden,
         )
-        texts = self._file_texts.of(table)
+        self._write(content)
+
+    def _write(self, content: GroupTable) -> None:
+        texts = self._file_texts.of(content.subscription_group_table)
         rest = msgspec.to_builtins(msgspec.structs.replace(content, subscription_group_table={}))
         write_durably(self._disk, self._path, pretty_with(rest, "subscriptionGroupTable", texts).encode())
         self._content = content

@@ -29,6 +29,8 @@ class ConsumerOffsets:
         """(group, topic, queue) to the offset that the group's next pull is sent to."""
         self.saving: list[Callable[[], None]] = []
         """Called right before the file is written, so that parts with positions of their own commit them."""
+        self.follows = False
+        """Whether the table is that of another broker: commits of clients change nothing then."""
         self._file = LazyFile(disk, path)
         content = read_json(disk, path)
         if content is not None:
@@ -56,9 +58,31 @@ class ConsumerOffsets:
         queues = self._table.get((topic, group))
         if queues is None:
             queues = self._table[topic, group] = {}
-        if queues.get(queue_id) != offset:
+        if queues.get(queue_id) != offset and not self.follows:
             queues[queue_id] = offset
             self._file.dirty = True
+
+    def lower(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """The queue ends at ``offset`` now, where the group was further."""
+        self._table[topic, group][queue_id] = offset
+        self._file.dirty = True
+
+    @property
+    def version(self) -> dict[str, int]:
+        """stateVersion, timestamp (ms) and counter of the table, as the file has them."""
+        return dict(self._version)
+
+    def take(self, content: dict[Any, Any]) -> None:
+        """Have the table of another broker, with its version (see ``content``), from now on; written durably. Raises
+        ConfigError when it is no such table, StoreError when it cannot be written; then nothing is changed."""
+        before = self._table, self._version
+        self._table, self._version = {}, dict(self._version)
+        try:
+            self._load(content)
+            self._file.write(self.content())
+        except BaseException:
+            self._table, self._version = before
+            raise
 
     def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """A member of the group asked for messages from ``offset`` on."""

@@ -34,6 +34,16 @@ class Registries:
     consumers: ConsumerGroups
     locks: QueueLocks
 
+    def follow(self) -> None:
+        """The durable tables are those of another broker from now on, and nothing is added to them here."""
+        self.topics.follows = self.groups.follows = self.offsets.follows = True
+
+    def lead(self) -> None:
+        """They are this broker's own. Raises StoreError when what each broker has cannot be added."""
+        self.offsets.follows = False
+        self.topics.lead()
+        self.groups.lead()
+
 
 def open_registries(config: LiveConfig, disk: Disk, clock: Clock, path: Callable[[str], str]) -> Registries:
     """Read what is kept in files. ``path``: where the file of a name lies. Raises ConfigError when a file cannot be

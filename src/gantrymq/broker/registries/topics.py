@@ -56,6 +56,8 @@ class Topics:
         self._file_texts, self._wire_texts = file_texts(), wire_texts()
         self._encoded = b""
         """The answer to whoever asks for everything; empty until somebody does."""
+        self.follows = False
+        """Whether the table is that of another broker: no topic is made here then."""
         self._load()
         self._add_system_topics()
 
@@ -162,6 +164,20 @@ class Topics:
         self._put([made])
         return made
 
+    def take(self, table: Mapping[str, TopicConfig], version: DataVersion) -> None:
+        """Have the table of another broker, with its version, from now on; durable when this returns. It is replaced
+        with one write: at no moment a topic is missing that both have. Raises StoreError; then nothing is changed."""
+        before = self._table
+        self._write(dict(table), version)
+        self._announce([topic for name, topic in table.items() if before.get(name) != topic])
+        if before.keys() - table.keys():
+            self._announce([])
+
+    def lead(self) -> None:
+        """The table is this broker's own from now on."""
+        self.follows = False
+        self._add_system_topics()
+
     def permission_changed(self) -> None:
         """The broker's own permission may have changed: the name servers must be told."""
         if self._config.topics.auto_create_topic_enable:
@@ -180,7 +196,7 @@ class Topics:
         made = [
             TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=perm, attributes={})
             for topic, queues in wanted.items()
-            if topic not in self._table
+            if topic not in self._table and not self.follows
         ]
         if made:
             self._put(made)
@@ -202,8 +218,10 @@ class Topics:
         self._announce(new)
 
     def _save(self, table: dict[str, TopicConfig]) -> None:
+        self._write(table, self._version.next(self._clock.wall_ms()))
+
+    def _write(self, table: dict[str, TopicConfig], version: DataVersion) -> None:
         # First the disk, then the memory: a topic that was answered must not vanish in a crash.
-        version = self._version.next(self._clock.wall_ms())
         texts = self._file_texts.of(table)
         content = pretty_with({"dataVersion": msgspec.to_builtins(version)}, "topicConfigTable", texts)
         write_durably(self._disk, self._path, content.encode())

@@ -52,6 +52,7 @@ class RemotingDoor:
         )
         """The sessions of clients."""
         self.server.turns.hold()
+        self._serves = False
         self.address = ""
 
     async def listen(self) -> None:
@@ -77,13 +78,19 @@ class RemotingDoor:
             self._ground.config, broker.place, self._ground.outside.clock, operations, self._explain
         ).table()
         broker.metrics.declare(RPC_LATENCY, self.server.latency.read)
+        if broker.gate.closed:
+            from gantrymq.broker.remoting.write_gate import behind_gate  # a primary asks nobody
+
+            table = behind_gate(table)
         # Once, here: a broker without users asks nobody about a request.
         if users is not None:
             from gantrymq.broker.remoting.access import behind_guard
 
             table = behind_guard(table, users)
         self.handlers.update(table)
-        self.server.turns.release()
+        if not self._serves:
+            self._serves = True
+            self.server.turns.release()
 
     async def refuse(self) -> None:
         for code in self.handlers:

@@ -94,15 +94,20 @@ class LostSenders:
         self._sent.clear()
 
     def restarted(self, halves: Iterable[OpenHalf]) -> None:
-        """The broker starts to listen. ``halves``: all that are open, of any senders."""
+        """The broker starts to decide. ``halves``: all that are open, of any senders. Where only the role of the broker
+        has changed, some are connected."""
         if self.config.sender_grace_ms < 0 or self.config.start_grace_ms < 0:
             return
         for half in halves:
             if half.sender:
                 lost = self._gone.setdefault(half.sender, _LostSender({}, self.config.start_grace_ms))
                 lost.offsets[half.queue_offset] = None
-        for client_id, lost in self._gone.items():
-            self._wait(client_id, lost, GRACE_STEPS)
+        for client_id, lost in list(self._gone.items()):
+            client = self._producers.connection_of(client_id)
+            if client is None:
+                self._wait(client_id, lost, GRACE_STEPS)
+            else:
+                self.client_came(client_id, client)
 
     def sent(self, half: OpenHalf, born_host: bytes) -> None:
         """A half with decisive checkers (or the retry of one) came by the connection from there."""

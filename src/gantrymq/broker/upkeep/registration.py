@@ -78,12 +78,15 @@ class _Turn:
 class Registration:
     """Keeps this broker known. ``address``: what clients connect to."""
 
-    def __init__(self, config: LiveConfig, topics: Topics, client: RemotingClient, clock: Clock, address: str) -> None:
+    def __init__(
+        self, config: LiveConfig, topics: Topics, client: RemotingClient, clock: Clock, address: str, broker_id: int
+    ) -> None:
         self._config = config
         self._topics = topics
         self._client = client
         self._clock = clock
         self._address = address
+        self._broker_id = broker_id
         host, port = split_address(address)
         self._ha_address = address_of(host, port + 1)
         self._tasks = TaskGroupOwner("registration")
@@ -132,7 +135,7 @@ class Registration:
         await self._tasks.stop()
         header = UnregisterBroker(
             broker_name=self._config.identity.broker_name, broker_addr=self._address,
-            cluster_name=self._config.identity.broker_cluster_name, broker_id=self._config.identity.broker_id,
+            cluster_name=self._config.identity.broker_cluster_name, broker_id=self._broker_id,
         )  # fmt: skip
         for name_server in self._config.network.name_servers:
             if self._client.ready(name_server) is None or name_server in self._refused:
@@ -220,7 +223,7 @@ class Registration:
             log.error(
                 "name server %s had %s as broker %s with id %d until now, and has this one at %s since. If a broker is "
                 "alive there, the two replace each other: give one of them another brokerName or brokerId",
-                name_server, namesake, identity.broker_name, identity.broker_id, self._address,
+                name_server, namesake, identity.broker_name, self._broker_id, self._address,
             )  # fmt: skip
 
     def _failed(self, name_server: str, reason: str) -> None:
@@ -255,7 +258,7 @@ class Registration:
             known = ClusterInfo.decode(answer.body).broker_addr_table.get(self._config.identity.broker_name)
         except RemoteProtocolError:
             return None
-        address = known.broker_addrs.get(self._config.identity.broker_id) if known is not None else None
+        address = known.broker_addrs.get(self._broker_id) if known is not None else None
         return address if address != self._address else None
 
     async def _register_at(self, name_server: str, timeout_ms: int) -> None:
@@ -265,7 +268,7 @@ class Registration:
             broker_addr=self._address,
             cluster_name=self._config.identity.broker_cluster_name,
             ha_server_addr=self._ha_address,
-            broker_id=self._config.identity.broker_id,
+            broker_id=self._broker_id,
             compressed=False,
             body_crc32=crc32(body) & _CRC_MASK,
             enable_acting_master=False,

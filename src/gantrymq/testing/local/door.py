@@ -20,6 +20,7 @@ from gantrymq.access.operations import CONSUME, END, SEND, Operation, Role
 from gantrymq.access.values import User
 from gantrymq.broker.client import Check
 from gantrymq.broker.delivery.pull_values import InlineSubscription, PullRequest, PullResult
+from gantrymq.broker.door import Served
 from gantrymq.broker.operations.end_by_id import TransactionIds
 from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.pushes import (
@@ -155,11 +156,15 @@ class LocalDoor:
     # On the cluster's loop.
 
     @property
-    def _operations(self) -> Operations:
+    def _served(self) -> Served:
         served = self._servers.served
         if served is None:
             raise Closed("the broker of the local cluster does not run; it could not be started again")
-        return served.operations
+        return served
+
+    @property
+    def _operations(self) -> Operations:
+        return self._served.operations
 
     def _known(self) -> User | None:
         served = self._servers.served
@@ -184,6 +189,8 @@ class LocalDoor:
 
     def _demand(self, operation: Operation, topic: str, *groups: str) -> None:
         """What the guard does for requests; nothing signs here, since it is the broker's own process."""
+        if operation.writes:
+            self._served.gate.check()
         users = self._operations.users
         if users is None:
             return

@@ -1,0 +1,125 @@
+"""A broker changes its role while it runs: what goes on, what is refused, and that nothing is lost or decided twice."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gantrymq.access.remoting.requests import BROKER_ROWS
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.remoting.write_gate import behind_gate, refused_with
+from gantrymq.broker.roles import Role
+from gantrymq.broker.write_gate import WriteGate
+from gantrymq.errors import StoreUnavailable
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.stored_message import scan
+from tests.support.brokers import Cluster, on_broker, until
+from tests.support.doors import remoting
+from tests.support.places import record
+
+WRITES = {
+    "SEND_MESSAGE", "SEND_MESSAGE_V2", "SEND_BATCH_MESSAGE", "SEND_REPLY_MESSAGE", "SEND_REPLY_MESSAGE_V2",
+    "CONSUMER_SEND_MSG_BACK", "RECALL_MESSAGE", "END_TRANSACTION", "RESUME_CHECK_HALF_MESSAGE", "SEND_HALVES",
+    "END_HALVES", "POP_MESSAGE", "ACK_MESSAGE", "BATCH_ACK_MESSAGE", "CHANGE_MESSAGE_INVISIBLETIME", "POP_ROLLBACK",
+    "SET_MESSAGE_REQUEST_MODE", "UPDATE_CONSUMER_OFFSET", "UPDATE_AND_CREATE_TOPIC", "UPDATE_AND_CREATE_TOPIC_LIST",
+    "DELETE_TOPIC_IN_BROKER", "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP", "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST",
+    "DELETE_SUBSCRIPTIONGROUP", "UPDATE_AND_GET_GROUP_FORBIDDEN", "CLONE_GROUP_OFFSET", "INVOKE_BROKER_TO_RESET_OFFSET",
+    "CLEAN_UNUSED_TOPIC",
+}  # fmt: skip
+"""A new request that changes something goes here, and its operation says ``writes=True``."""
+
+
+def test_every_request_of_a_broker_is_a_write_or_a_read(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        handlers = remoting(c.broker).handlers
+        gated = behind_gate(handlers)
+        refused = {RequestCode(code).name for code in handlers if gated[code] is not handlers[code]}
+        assert refused == WRITES
+        assert handlers.keys() <= BROKER_ROWS.keys(), "a request without a row counts as a write"
+
+    on_broker(work, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("request_code", "version", "answer"),
+    [
+        (RequestCode.SEND_MESSAGE_V2, 405, ResponseCode.SERVICE_NOT_AVAILABLE),
+        (RequestCode.SEND_MESSAGE_V2, 513, ResponseCode.SYSTEM_BUSY),
+        (RequestCode.END_TRANSACTION, 405, ResponseCode.SLAVE_NOT_AVAILABLE),
+        (RequestCode.UPDATE_AND_CREATE_TOPIC, 513, ResponseCode.SYSTEM_ERROR),
+        (RequestCode.ACK_MESSAGE, 513, ResponseCode.SERVICE_NOT_AVAILABLE),
+    ],
+)
+def test_a_write_is_refused_as_a_slave_of_the_version_that_asks_does(
+    request_code: RequestCode, version: int, answer: ResponseCode
+) -> None:
+    assert refused_with(BROKER_ROWS[request_code].operations[0], version) is answer
+
+
+def test_a_replica_answers_reads_and_changes_nothing(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        await c.create_topic("orders", queues=1)
+        await c.sent("orders", b"one")
+        broker = c.broker
+        await broker.become(Role.REPLICA)
+        end, running = broker.store.appended, broker.duties.running
+        assert not any(name in running for name in ("transactions", "delayed messages", "popped messages"))
+        assert (await c.send("orders")).code in (ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.SYSTEM_BUSY)
+        assert (await c.create_topic("other")).code == ResponseCode.SYSTEM_ERROR
+        assert [message.body for message in scan((await c.pull("orders")).body)] == [b"one"]
+        with pytest.raises(StoreUnavailable, match="replica"):
+            broker.store.append([record()])
+        broker.offsets.commit("g", "orders", 0, 1)
+        assert broker.offsets.get("g", "orders", 0) is None and not broker.topics.exists("other")
+        assert broker.store.appended == end
+        await broker.become(Role.PRIMARY)
+        assert (await c.create_topic("other")).code == ResponseCode.SUCCESS
+        await c.sent("orders", b"two")
+        assert [message.body for message in scan((await c.pull("orders")).body)] == [b"one", b"two"]
+
+    on_broker(work, tmp_path)
+
+
+def test_a_change_of_roles_leaves_no_task_and_no_listener(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        broker = c.broker
+
+        def counted() -> tuple[int, list[int]]:
+            return len(asyncio.all_tasks()), sorted(len(one) for one in broker._heard())
+
+        await broker.become(Role.REPLICA)
+        replica = counted()
+        await broker.become(Role.PRIMARY)
+        primary = counted()
+        for _ in range(3):
+            await broker.become(Role.REPLICA)
+            assert counted() == replica
+            await broker.become(Role.PRIMARY)
+            assert counted() == primary
+
+    on_broker(work, tmp_path)
+
+
+def test_a_held_pull_is_answered_when_the_role_changes_and_the_next_one_hears_of_messages(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        await c.create_topic("orders", queues=1)
+        await c.sent("orders", b"one")
+        held = asyncio.create_task(c.pull("orders", offset=1, sys_flag=6, suspend_timeout_millis=15_000))
+        await until(lambda: len(c.broker.held_pulls) == 1)
+        await c.broker.become(Role.REPLICA)
+        assert (await held).code == ResponseCode.PULL_NOT_FOUND
+        await c.broker.become(Role.PRIMARY)
+        held = asyncio.create_task(c.pull("orders", offset=1, sys_flag=6, suspend_timeout_millis=15_000))
+        await until(lambda: len(c.broker.held_pulls) == 1)
+        await c.sent("orders", b"two")
+        assert [message.body for message in scan((await held).body)] == [b"two"]
+
+    on_broker(work, tmp_path)
+
+
+def test_a_closed_gate_refuses() -> None:
+    with pytest.raises(Refused) as refused:
+        WriteGate(closed=True).check()
+    assert refused.value.reason is Refusal.READ_ONLY
