@@ -19,12 +19,21 @@ from gantrymq.access.guard import (
     Unknown,
     basic_credentials,
 )
-from gantrymq.access.operations import Operation
+from gantrymq.access.operations import CONSUME, Operation, Role
 from gantrymq.access.places import NoPlaces
 from gantrymq.access.remoting.gate import Gate
 from gantrymq.access.remoting.naming import Is, Row
 from gantrymq.access.remoting.requests import BROKER_ROWS, NAME_SERVER_ROWS
-from gantrymq.access.values import Action, Grants, Policy, PolicyDecision, Resource, User, UserKind
+from gantrymq.access.values import (
+    Action,
+    Grants,
+    Policy,
+    PolicyDecision,
+    Resource,
+    User,
+    UserKind,
+    topic_need,
+)
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command, SerializeType, decode_command, encode_request
@@ -191,14 +200,25 @@ def test_old_clients_do_not_sign_that_they_ask_for_a_unique_key() -> None:
     assert admit(guard(), command, NOTHING, HERE) == APP
 
 
+def test_a_client_whose_user_is_not_known_may_nothing_also_where_every_user_may_everything() -> None:
+    """Only the requests that need no signature were let in; what the broker gives on its own was given to all."""
+    guarding = guard(authorize=False)
+    need = topic_need("orders", (Action.SUB,))
+    assert guarding.allows(APP, need, HERE) and guarding.allows(ADMIN, need, HERE)
+    assert not guarding.allows(None, need, HERE)
+    assert not guarding.allows(OFF, need, HERE) and not guarding.allows(User("gone", "x"), need, HERE)
+    guarding.demand_operation(APP, CONSUME, {Role.TOPIC: ("orders",)}, HERE)
+    with pytest.raises(Unknown, match="not known"):
+        guarding.demand_operation(None, CONSUME, {Role.TOPIC: ("orders",)}, HERE)
+
+
 def test_the_lists_of_requests() -> None:
     frame = encode_request(RequestCode.UNREGISTER_CLIENT, 1, UnregisterClient(client_id="c", consumer_group="G"))
     row = BROKER_ROWS[RequestCode.UNREGISTER_CLIENT]
-    code = frozenset({int(RequestCode.UNREGISTER_CLIENT)})
     with pytest.raises(Unknown, match="not signed"):
-        admit(guard(unsigned=code), read(frame), row, HERE)
-    assert admit(guard(unsigned=code, unjudged=code), read(frame), row, HERE) is None
-    assert admit(guard(unsigned=code, authorize=False), read(frame), row, HERE) is None
+        Gate(guard(), row, NoPlaces(), signed=False).admit(read(frame), HERE)
+    assert Gate(guard(), row, NoPlaces(), signed=False, judged=False).admit(read(frame), HERE) is None
+    assert Gate(guard(authorize=False), row, NoPlaces(), signed=False).admit(read(frame), HERE) is None
 
 
 def test_addresses_of_4x() -> None:

@@ -67,9 +67,9 @@ _UNJUDGED: Final = Denied("not judged yet")
 class Guard:
     """Knows users and policies, and counts what it refuses.
 
-    ``authorize``: whether policies count; else every user may do everything. ``unsigned``, ``unjudged``: request codes
-    that need no signature, or no permission. ``open_to``: addresses from where everything is served. ``trusted``: users
-    who need no signature from some addresses. (Both only RocketMQ 4.x has.)
+    ``authorize``: whether policies count; else every user may do everything, and a client whose user is not known still
+    nothing. ``open_to``: addresses from where everything is served. ``trusted``: users who need no signature from some
+    addresses. (Both only RocketMQ 4.x has.)
     """
 
     def __init__(
@@ -78,8 +78,6 @@ class Guard:
         cluster: str,
         *,
         authorize: bool,
-        unsigned: frozenset[int] = frozenset(),
-        unjudged: frozenset[int] = frozenset(),
         clock: Clock | None = None,
     ) -> None:
         self.directory: Final = directory
@@ -88,8 +86,6 @@ class Guard:
         self.open_to: tuple[Matcher, ...] = ()
         self.trusted: Mapping[str, Matcher] = {}
         self.authorizes: Final = authorize
-        self.unsigned: Final = unsigned
-        self.unjudged: Final = unjudged
         self._judged: dict[tuple[str, str, Need], Denied | None] = {}
         self._keys: dict[str, SecretKey] = {}
         self._guesses = Attempts(clock or SystemClock(), GUESSES, GUESSES_OF_ADDRESS, GUESSES_WITHIN_S)
@@ -103,6 +99,8 @@ class Guard:
         """Raises Denied unless ``user`` may have the operation on all that is named."""
         if self.authorizes:
             self.demand(user, operation.needs(names, self.cluster), source)
+        elif user is None:
+            raise self._unknown(f"to {operation.name}, a user is needed, and that of this client is not known")
 
     def demand(self, user: User | None, needs: Iterable[Need], source: str) -> None:
         """Raises Denied unless ``user`` may do everything that is needed, from the IP address ``source``."""
@@ -125,12 +123,10 @@ class Guard:
 
     def allows(self, user: User | None, need: Need, source: str) -> bool:
         """Whether ``user`` may; nothing is counted."""
-        if not self.authorizes:
-            return True
         now = None if user is None else self.directory.user(user.name)
         if now is None or not now.enabled:
             return False
-        return now.is_super or judge(self.directory.grants(now.name), need, source).allowed
+        return not self.authorizes or now.is_super or judge(self.directory.grants(now.name), need, source).allowed
 
     def user_with_password(self, name: str, password: str, source: str) -> User:
         """The user who says so, from the IP address ``source``; for doors that do not sign. Raises Unknown."""

@@ -32,6 +32,10 @@ class Access:
     """Whether tools change users and policies; else a person edits ``plain_acl.yml``."""
     reload: Callable[[], None] | None
     """To be called every few seconds; None: nothing is read again. It logs what is wrong and raises nothing."""
+    unsigned: frozenset[int] = frozenset()
+    """Request codes of remoting that need no signature; only the door of remoting knows what they are."""
+    unjudged: frozenset[int] = frozenset()
+    """The same: they need no permission."""
 
 
 def open_access(
@@ -58,11 +62,9 @@ def open_access(
         directory,
         cluster,
         authorize=settings.authorization_enabled,
-        unsigned=settings.unsigned_codes(),
-        unjudged=settings.unjudged_codes(),
         clock=clock,
     )
-    return Access(guard, True, None)
+    return Access(guard, True, None, settings.unsigned_codes(), settings.unjudged_codes())
 
 
 def _of_file(disk: Disk, path: str, cluster: str, clock: Clock | None) -> Access:

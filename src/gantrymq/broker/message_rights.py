@@ -176,6 +176,11 @@ def told_to(rights: MessageRights | None, reader: Reader) -> Callable[[str], boo
     return all_of_them if rights is None else partial(rights.may_know, reader)
 
 
+def none_of_them(topic: str) -> bool:
+    """For those whose rights nobody has asked about."""
+    return False
+
+
 def all_of_them(topic: str) -> bool:
     """For readers who may hear of every topic."""
     return True

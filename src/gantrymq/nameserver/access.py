@@ -34,4 +34,4 @@ def open_users(config: NameServerConfig, disk: Disk) -> Access:
 def behind_guard(table: Mapping[int, Handler], access: Access, *, manages: bool) -> Mapping[int, Handler]:
     """The handlers of a name server with users. ``manages``: whether tools may change the users here."""
     handlers = {**table, **AccessHandler(access.guard.directory).table()} if manages else table
-    return guarded(handlers, access.guard, NAME_SERVER_ROWS, NoPlaces())
+    return guarded(handlers, access, NAME_SERVER_ROWS, NoPlaces())

@@ -14,7 +14,8 @@ from gantrymq.message.message import Message
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.testing import LocalCluster
-from tests.broker.doors.callers import DOORS, HTTP_PORT, Caller, Who
+from tests.broker.doors.callers import DOORS
+from tests.broker.doors.who import HTTP_PORT, Who
 
 COMMIT, ROLLBACK = LocalTransactionState.COMMIT, LocalTransactionState.ROLLBACK
 FIRST: Final = '{"username":"admin","password":"admin-secret"}'
@@ -35,18 +36,18 @@ def refusal_of(work: Callable[[], object]) -> Refusal:
     return caught.value.reason
 
 
-def half_of(come: Callable[[Who], Caller], topic: str = "orders") -> tuple[Caller, Any]:
+def half_of(come: Callable[[Who], Any], topic: str = "orders") -> tuple[Any, Any]:
     caller = come(NOBODY)
     return caller, caller.half(topic, b"x")
 
 
-def sent(come: Callable[[Who], Caller]) -> Outcome:
+def sent(come: Callable[[Who], Any]) -> Outcome:
     caller = come(NOBODY)
     caller.send("orders", b"x")
     return caller.read("orders")
 
 
-def committed(come: Callable[[Who], Caller]) -> Outcome:
+def committed(come: Callable[[Who], Any]) -> Outcome:
     caller, half = half_of(come)
     before = caller.read("orders")
     caller.end(half, COMMIT)
@@ -54,34 +55,34 @@ def committed(come: Callable[[Who], Caller]) -> Outcome:
     return before, caller.read("orders"), refusal_of(lambda: caller.end(half, ROLLBACK))
 
 
-def rolled_back(come: Callable[[Who], Caller]) -> Outcome:
+def rolled_back(come: Callable[[Who], Any]) -> Outcome:
     caller, half = half_of(come)
     caller.end(half, ROLLBACK)
     return caller.read("orders"), refusal_of(lambda: caller.end(half, COMMIT))
 
 
-def left_open(come: Callable[[Who], Caller]) -> Outcome:
+def left_open(come: Callable[[Who], Any]) -> Outcome:
     caller, half = half_of(come)
     caller.end(half, LocalTransactionState.UNKNOWN)
     caller.end(half, COMMIT)
     return caller.read("orders")
 
 
-def ended_by_a_stranger(come: Callable[[Who], Caller]) -> Outcome:
+def ended_by_a_stranger(come: Callable[[Who], Any]) -> Outcome:
     caller, half = half_of(come)
     stranger = come(Who(group="strangers"))
     return refusal_of(lambda: stranger.end(half, COMMIT)), caller.read("orders")
 
 
-def too_large(come: Callable[[Who], Caller]) -> Outcome:
+def too_large(come: Callable[[Who], Any]) -> Outcome:
     return refusal_of(lambda: come(NOBODY).send("orders", BIG))
 
 
-def system_topic(come: Callable[[Who], Caller]) -> Outcome:
+def system_topic(come: Callable[[Who], Any]) -> Outcome:
     return refusal_of(lambda: come(NOBODY).send("RMQ_SYS_TRANS_OP_HALF_TOPIC", b"x"))
 
 
-def unread_topic(come: Callable[[Who], Caller]) -> Outcome:
+def unread_topic(come: Callable[[Who], Any]) -> Outcome:
     return refusal_of(lambda: come(NOBODY).read("unread"))
 
 

@@ -13,6 +13,7 @@ import pytest
 from gantrymq.broker.client import Operator
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.message_rights import all_of_them
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.transactions.explanations import WORKING_MAX, TransactionExplanations
 from gantrymq.broker.transactions.resume import ResumeOperation
@@ -46,7 +47,9 @@ def explanations(lab: Lab, **limits: int) -> TransactionExplanations:
 
 
 def explain(lab: Lab, half: Half | str, **limits: int) -> dict[str, Any]:
-    (found,) = asyncio.run(explanations(lab, **limits).explain(half if isinstance(half, str) else half.key))
+    (found,) = asyncio.run(
+        explanations(lab, **limits).explain(half if isinstance(half, str) else half.key, all_of_them)
+    )
     json.dumps(found)
     return found
 
@@ -56,7 +59,7 @@ def events(lab: Lab, half: Half) -> list[str]:
 
 
 def undecided(lab: Lab, **which: Any) -> list[tuple[str, str]]:
-    return [(row["id"], row["state"]) for row in asyncio.run(explanations(lab).undecided(**which))]
+    return [(row["id"], row["state"]) for row in asyncio.run(explanations(lab).undecided(**which, told=all_of_them))]
 
 
 def park(lab: Lab, producer: LabClient, half: Half) -> None:
@@ -193,7 +196,7 @@ def test_it_is_found_by_each_of_its_ids(lab: Lab) -> None:
     assert explain(lab, message_id)["id"] == half.key
     assert explain(lab, message_id.lower())["id"] == half.key
     for nobody in ("nothing", offset_message_id(HOST, 1), "00" * 16):
-        assert asyncio.run(explanations(lab).explain(nobody)) == []
+        assert asyncio.run(explanations(lab).explain(nobody, all_of_them)) == []
 
 
 def test_a_key_used_twice_is_two_transactions(lab: Lab) -> None:
@@ -203,7 +206,7 @@ def test_a_key_used_twice_is_two_transactions(lab: Lab) -> None:
     lab.commit(producer, first)
     lab.clock.advance(1)
     second = lab.half(producer, "K", body=b"other")
-    one, two = asyncio.run(explanations(lab).explain("K"))
+    one, two = asyncio.run(explanations(lab).explain("K", all_of_them))
     assert (one["state"], two["state"]) == ("rolled back", "open")
     assert "conflicting_end" in str(one) and "conflicting_end" not in str(two)
     assert second.place != first.place
@@ -260,12 +263,14 @@ def test_only_so_many_explanations_are_made_at_once(lab: Lab) -> None:
     lab.clock.sleep = asyncio.sleep  # type: ignore[method-assign]
 
     async def all_at_once() -> list[Any]:
-        return await asyncio.gather(*[operation.explain(half.key) for _ in range(20)], return_exceptions=True)
+        return await asyncio.gather(
+            *[operation.explain(half.key, all_of_them) for _ in range(20)], return_exceptions=True
+        )
 
     results = asyncio.run(all_at_once())
     refused = [result for result in results if isinstance(result, Refused)]
     assert len(refused) == 20 - WORKING_MAX and {one.reason for one in refused} == {Refusal.BUSY}
-    assert asyncio.run(operation.explain(half.key))[0]["id"] == half.key, "the others have ended"
+    assert asyncio.run(operation.explain(half.key, all_of_them))[0]["id"] == half.key, "the others have ended"
 
 
 def test_a_question_about_checks_is_limited(lab: Lab) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gantrymq.broker.message_rights import all_of_them
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.transactions import pages as pages_module
 from gantrymq.broker.transactions.pages import TransactionPages, Wanted
@@ -39,7 +40,7 @@ def pages(lab: Lab) -> TransactionPages:
 
 
 def page(lab: Lab, **wanted: Any) -> tuple[list[str], int | None]:
-    found = asyncio.run(pages(lab).page(Wanted(**wanted)))
+    found = asyncio.run(pages(lab).page(Wanted(**wanted, told=all_of_them)))
     json.dumps(found)
     return [row["id"] for row in found["transactions"]], found["next"]
 
@@ -105,7 +106,7 @@ def test_parked_ones_and_the_reason(lab: Lab) -> None:
     producer = lab.online()
     parked = lab.half(producer)
     park(lab, producer, parked)
-    found = asyncio.run(pages(lab).page(Wanted(State.PARKED)))
+    found = asyncio.run(pages(lab).page(Wanted(State.PARKED, told=all_of_them)))
     (row,) = found["transactions"]
     assert (row["id"], row["state"], found["next"]) == (parked.key, "parked", None)
     assert "parked" in row["why"] and "resume" in row["advice"]
@@ -125,14 +126,14 @@ def test_the_summary_counts_by_group(lab: Lab) -> None:
     first = lab.half(producer)
     lab.clock.advance(5)
     lab.half(producer)
-    found = pages(lab).summary()
+    found = pages(lab).summary(all_of_them)
     json.dumps(found)
     assert (found["open"], found["oldest_age_ms"]) == (2, 5_000)
     (group,) = found["groups"]
     assert (group["group"], group["open"], group["oldest_age_ms"], group["producers_online"]) == (GROUP, 2, 5_000, 1)
     lab.commit(producer, first)
     lab.end(producer, first, Resolution.ROLLBACK)
-    found = pages(lab).summary()
+    found = pages(lab).summary(all_of_them)
     assert (found["open"], found["counts"]["commits"], found["counts"]["conflicts"]) == (1, 1, 1)
 
 

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from gantrymq.access.guard import Denied, Guard
+from gantrymq.access.guard import Denied
+from gantrymq.access.opening import Access
 from gantrymq.access.places import Places
 from gantrymq.access.remoting.gate import Gate
 from gantrymq.access.remoting.naming import Row
@@ -19,14 +20,21 @@ log = logging.getLogger("gantrymq.access")
 
 
 def guarded(
-    handlers: Mapping[int, Handler], guard: Guard, rows: Mapping[int, Row], places: Places
+    handlers: Mapping[int, Handler], access: Access, rows: Mapping[int, Row], places: Places
 ) -> dict[int, Handler]:
     """The same handlers, each behind the guard. A request code without a row is for super users only.
 
     ``session.user`` is the sender of the last signed request of a connection, for messages that the server sends there
     on its own. The requests of a user are counted together, from wherever they come (``Session.client``).
     """
-    return {code: _behind(Gate(guard, rows.get(code), places), handler) for code, handler in handlers.items()}
+    return {
+        code: _behind(
+            Gate(access.guard, rows.get(code), places, signed=code not in access.unsigned,
+                 judged=code not in access.unjudged),
+            handler,
+        )
+        for code, handler in handlers.items()
+    }  # fmt: skip
 
 
 def _behind(gate: Gate, handler: Handler) -> Handler:

@@ -27,8 +27,14 @@ UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 class Gate:
     """Admits requests of one code. ``row``: what they are; None: nobody said, so they need a super user."""
 
-    def __init__(self, guard: Guard, row: Row | None, places: Places, *, remembers: bool = True) -> None:
-        """``remembers``: False, to judge each request anew."""
+    def __init__(
+        self, guard: Guard, row: Row | None, places: Places, *, signed: bool = True, judged: bool = True,
+        remembers: bool = True,
+    ) -> None:  # fmt: skip
+        """``signed``, ``judged``: whether such requests need a signature, and a permission. ``remembers``: False, to
+        judge each request anew."""
+        self._signed: Final = signed
+        self._judged: Final = judged
         self._guard: Final = guard
         self._row: Final = row
         self._places: Final = places
@@ -44,7 +50,7 @@ class Gate:
             return None
         fields = command.ext_fields()
         user = None
-        if command.code not in guard.unsigned:
+        if self._signed:
             signed_by = partial(_is_signed, fields, command.body)
             user = guard.sender(fields.get(ACCESS_KEY), signed_by, source, known)
         if user is None or self._names is None:
@@ -58,7 +64,7 @@ class Gate:
 
     def _judge(self, user: User | None, command: Command, fields: Mapping[str, str], source: str) -> None:
         guard = self._guard
-        if not guard.authorizes or command.code in guard.unjudged:
+        if not guard.authorizes or not self._judged:
             return
         if self._row is None:
             guard.demand_super(user, f"request code {command.code} needs a super user")

@@ -12,13 +12,14 @@ from typing import Final
 
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.client import Connection
+from gantrymq.broker.filtering.subscriptions import check_selector
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.clients import Member
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import system_topics
-from gantrymq.message.heartbeat import ConsumerData, Heartbeat, MessageModel
+from gantrymq.message.heartbeat import ConsumerData, Heartbeat, MessageModel, SubscriptionData
 from gantrymq.message.queues import MessageQueue
 from gantrymq.runtime.clock import Clock
 
@@ -103,6 +104,10 @@ class Members:
             self._announce(done)
         else:
             done()
+
+    def check_subscription(self, group: str, data: SubscriptionData) -> None:
+        """A client asks this before it subscribes. Raises Refused when the subscription cannot be used here."""
+        check_selector(self._config, group, data)
 
     def _register_consumer(self, data: ConsumerData, member: Member, keep: bool) -> None:
         try:

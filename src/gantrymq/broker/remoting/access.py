@@ -13,6 +13,5 @@ from gantrymq.remoting.server import Handler
 
 def behind_guard(table: Mapping[int, Handler], users: Users) -> Mapping[int, Handler]:
     """The handlers of a broker with users."""
-    guard = users.guard
-    handlers = {**table, **AccessHandler(guard.directory).table()} if users.access.managed else table
-    return guarded(handlers, guard, BROKER_ROWS, users.places)
+    handlers = {**table, **AccessHandler(users.guard.directory).table()} if users.access.managed else table
+    return guarded(handlers, users.access, BROKER_ROWS, users.places)

@@ -7,7 +7,6 @@ from gantrymq.broker.operations.operations import Administration, Operations
 from gantrymq.broker.outside import Place
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.remoting.cleaning import CleaningHandler
-from gantrymq.broker.remoting.client_config import ClientConfigHandler
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
 from gantrymq.broker.remoting.explain import ExplainHandler
@@ -61,7 +60,7 @@ def handlers_of(
             halves.end,
         ),
         _pops(config, operations.consuming.popping),
-        _clients(config, operations),
+        _clients(operations),
         _tools(clock, operations.administration),
     )
 
@@ -88,10 +87,9 @@ def _pops(config: LiveConfig, popping: Popping) -> PopHandlers:
     )
 
 
-def _clients(config: LiveConfig, operations: Operations) -> ClientHandlers:
+def _clients(operations: Operations) -> ClientHandlers:
     return ClientHandlers(
         MembershipHandler(operations.members),
-        ClientConfigHandler(config),
         PositionHandler(operations.consuming.positions),
     )
 

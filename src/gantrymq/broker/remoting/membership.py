@@ -1,10 +1,10 @@
-"""Heartbeats, members of groups and locks of queues: 34, 35, 38, 41, 42."""
+"""Heartbeats, members of groups and locks of queues: 34, 35, 38, 41, 42, 46."""
 
 from __future__ import annotations
 
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.protocol.bodies.heartbeat import ConsumerIdList, HeartbeatData
+from gantrymq.protocol.bodies.heartbeat import CheckClient, ConsumerIdList, HeartbeatData
 from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, Header, encode_response
@@ -29,6 +29,13 @@ class MembershipHandler:
         self._members.heartbeat(
             session, data, command.language or "OTHER", command.version, lambda: session.answer(command, answer)
         )
+
+    def check_client(self, session: ClientSession, command: Command) -> bytes:
+        """CHECK_CLIENT_CONFIG."""
+        request = CheckClient.of_request(command.body) if command.body else None
+        if request is not None and request.subscription_data is not None:
+            self._members.check_subscription(request.group, request.subscription_data)
+        return encode_response(command, ResponseCode.SUCCESS)
 
     def unregister(self, session: ClientSession, command: Command) -> bytes:
         """UNREGISTER_CLIENT."""

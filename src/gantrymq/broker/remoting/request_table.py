@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gantrymq.broker.remoting.cleaning import CleaningHandler
-from gantrymq.broker.remoting.client_config import ClientConfigHandler
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
@@ -119,7 +118,6 @@ class ClientHandlers:
     """Who is there, and how far groups have read."""
 
     membership: MembershipHandler
-    client_config: ClientConfigHandler
     positions: PositionHandler
 
     def table(self) -> Table:
@@ -133,7 +131,7 @@ class ClientHandlers:
             RequestCode.GET_EARLIEST_MSG_STORETIME: self.positions.earliest_store_time,
             RequestCode.HEART_BEAT: self.membership.heartbeat,
             RequestCode.UNREGISTER_CLIENT: self.membership.unregister,
-            RequestCode.CHECK_CLIENT_CONFIG: self.client_config.check,
+            RequestCode.CHECK_CLIENT_CONFIG: self.membership.check_client,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.membership.consumer_list,
             RequestCode.LOCK_BATCH_MQ: self.membership.lock,
             RequestCode.UNLOCK_BATCH_MQ: self.membership.unlock,

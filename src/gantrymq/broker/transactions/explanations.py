@@ -84,7 +84,7 @@ class TransactionExplanations:
 
     # One transaction.
 
-    async def explain(self, transaction_id: str, told: Told = all_of_them) -> list[dict[str, Any]]:
+    async def explain(self, transaction_id: str, told: Told) -> list[dict[str, Any]]:
         """The transactions with this id (UNIQ_KEY, or the offset message id of a half or of its parked copy), the
         oldest first; see ``explanation``. Empty when there is none. ``told``: whether this reader may hear of the
         transactions of a topic; those of others are left out. Raises Refused when too many are being made, or when all
@@ -239,7 +239,7 @@ class TransactionExplanations:
         return {offset: progress_of(half, self._clock, now_ms) for offset, half in found if half is not None}
 
     async def undecided(
-        self, *, state: str | None = None, group: str | None = None, limit: int = 100, told: Told = all_of_them
+        self, *, state: str | None = None, group: str | None = None, limit: int = 100, told: Told
     ) -> list[dict[str, Any]]:
         """Open transactions, then parked ones, each the oldest first; at most ``limit``. ``state``: only those.
         ``told``: whether this reader may hear of the transactions of a topic; those of others are left out.

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.message_rights import all_of_them
+from gantrymq.broker.message_rights import none_of_them
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.parked import was_resumed
@@ -57,7 +57,7 @@ class Wanted:
     after: int = -1
     """The cursor: the queue offset of the last one of the page before."""
     count: int = 50
-    told: Told = all_of_them
+    told: Told = none_of_them
     """Whether the reader may hear of the transactions of a topic; those of others are left out."""
 
 
@@ -150,7 +150,7 @@ class TransactionPages:
 
     # The summary.
 
-    def summary(self, told: Told = all_of_them) -> dict[str, Any]:
+    def summary(self, told: Told) -> dict[str, Any]:
         """How many are open and parked, by whom, and what was decided since the broker started. ``told``: see
         ``Wanted``; topics of others are not named.
         """
