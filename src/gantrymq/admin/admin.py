@@ -11,11 +11,12 @@ import msgspec
 from gantrymq.admin.asking import Asking, Failed
 from gantrymq.admin.topic_changes import TopicChange, TopicChanges, Wanted
 from gantrymq.admin.topic_state import TopicState
-from gantrymq.client.config import ClientConfig, ClientSettings, settings_of
+from gantrymq.client.config import ClientConfig, settings_of
 from gantrymq.client.connection.doors import Doors, default_doors
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.routes import subscribe_queues
+from gantrymq.client.keywords import ClientSettings
 from gantrymq.client.settings_rules import Flag, Whole, read_setting
 from gantrymq.errors import ConfigError, RouteNotFound, Unreachable
 from gantrymq.message import system_topics

@@ -9,10 +9,10 @@ from gantrymq import admin
 from gantrymq.admin import DEFAULT_QUEUES, READ_WRITE, QueueStats
 from gantrymq.admin.asking import Failed
 from gantrymq.admin.consumers import GroupProgress
-from gantrymq.client.config import ClientSettings
 from gantrymq.client.connection import portal
 from gantrymq.client.connection.blocking import Blocking
 from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.keywords import ClientSettings
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.protocol.bodies.route import ClusterInfo, TopicRoute

@@ -1,5 +1,5 @@
 """The settings of the clients. There is one frozen class for each client, and each field has a rule (which values are
-possible), a default and an explanation.
+possible), a default and an explanation. ``keywords`` is written from them, by ``python -m tools.settings_types``.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, Final, TypedDict, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from gantrymq.client import settings_rules as rules
 from gantrymq.client.settings_rules import MAX_INT, Whole
@@ -195,7 +195,26 @@ class PullConfig(ClientConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PushConfig(ClientConfig):
+class GroupConsumerConfig(ClientConfig):
+    """What the consumers of a group share: they read ahead, queue by queue."""
+
+    pull_timeout_ms: Timeout = 30_000
+    """When a pull counts as lost (consumerTimeoutMillisWhenSuspend)."""
+    max_messages_per_queue: Messages = 1_000
+    """Messages of one queue that are read ahead of the program; pulling pauses above it (pullThresholdForQueue)."""
+    max_bytes_per_queue: Annotated[int, Whole(1, 2**40, "bytes")] = 100 * 1024 * 1024
+    """The same in bytes of bodies, decompressed (pullThresholdSizeForQueue)."""
+    max_body_bytes: LargestRead = READ_BODY_BYTES
+    """The largest body after decompression. A message with a larger one goes to the dead letters of the group, as it is
+    stored, and its queue goes on; when broadcasting it is skipped."""
+    rebalance_interval_ms: Interval = 20_000
+    """How often queues are shared out anew when nothing has changed (rocketmq.client.rebalance.waitInterval)."""
+    timestamp_ms: Instant = 0
+    """For ConsumeFromWhere.TIMESTAMP, ms since 1970; 0 means half an hour before the start (consumeTimestamp)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushConfig(GroupConsumerConfig):
     """Source of the defaults: DefaultMQPushConsumer; docs/protocol.md#pulling, docs/protocol.md#groups."""
 
     consume_threads: Threads = 20
@@ -206,26 +225,13 @@ class PushConfig(ClientConfig):
     """Messages asked for at once. Larger batches cost less per message; Apache's brokers return 32 at most."""
     pull_suspend_ms: Interval = 15_000
     """How long the broker may hold a pull that finds nothing (brokerSuspendMaxTimeMillis)."""
-    pull_timeout_ms: Timeout = 30_000
-    """When a pull counts as lost (consumerTimeoutMillisWhenSuspend)."""
-    max_messages_per_queue: Messages = 1_000
-    """Messages of one queue that may wait for the listener; pulling pauses above it (pullThresholdForQueue)."""
-    max_bytes_per_queue: Annotated[int, Whole(1, 2**40, "bytes")] = 100 * 1024 * 1024
-    """The same in bytes of bodies, decompressed (pullThresholdSizeForQueue)."""
-    max_body_bytes: LargestRead = READ_BODY_BYTES
-    """The largest body after decompression. A message with a larger one goes to the dead letters of the group, as it is
-    stored, and its queue goes on; when broadcasting it is skipped."""
     max_span_per_queue: Messages = 2_000
     """How far the newest pulled message may be ahead of the oldest unfinished one (consumeConcurrentlyMaxSpan)."""
     max_reconsume_times: Annotated[int, Whole(-1, MAX_INT, "deliveries")] = -1
     """Deliveries after which a message goes to the dead-letter topic; -1 means 16 (maxReconsumeTimes)."""
-    rebalance_interval_ms: Interval = 20_000
-    """How often queues are shared out anew when nothing has changed (rocketmq.client.rebalance.waitInterval)."""
     persist_interval_ms: Interval = 5_000
     """How often progress is stored. After a crash the messages of this time may be delivered again
     (persistConsumerOffsetInterval)."""
-    timestamp_ms: Instant = 0
-    """For ConsumeFromWhere.TIMESTAMP, ms since 1970; 0 means half an hour before the start (consumeTimestamp)."""
     orderly: Switch = False
     """Consume each queue's messages one batch after the other, across all members (MessageListenerOrderly)."""
     suspend_ms: Interval = 1_000
@@ -252,7 +258,7 @@ class PushConfig(ClientConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LitePullConfig(ClientConfig):
+class LitePullConfig(GroupConsumerConfig):
     """Source of the defaults: DefaultLitePullConsumer; docs/protocol.md#what-clients-send-and-when."""
 
     poll_timeout_ms: Wait = 5_000
@@ -268,19 +274,6 @@ class LitePullConfig(ClientConfig):
     """Messages asked for at once."""
     pull_suspend_ms: Interval = 20_000
     """How long the broker may hold a pull that finds nothing (brokerSuspendMaxTimeMillis)."""
-    pull_timeout_ms: Timeout = 30_000
-    """When a pull counts as lost (consumerTimeoutMillisWhenSuspend)."""
-    max_messages_per_queue: Messages = 1_000
-    """Messages of one queue that are read ahead (pullThresholdForQueue)."""
-    max_bytes_per_queue: Annotated[int, Whole(1, 2**40, "bytes")] = 100 * 1024 * 1024
-    """The same in bytes of bodies, decompressed (pullThresholdSizeForQueue)."""
-    max_body_bytes: LargestRead = READ_BODY_BYTES
-    """The largest body after decompression. A message with a larger one goes to the dead letters of the group, as it is
-    stored, and its queue goes on."""
-    rebalance_interval_ms: Interval = 20_000
-    """How often queues are shared out anew without a reason (rocketmq.client.rebalance.waitInterval)."""
-    timestamp_ms: Instant = 0
-    """For ConsumeFromWhere.TIMESTAMP, ms since 1970; 0 means half an hour before the start (consumeTimestamp)."""
 
     def __post_init__(self) -> None:
         ClientConfig.__post_init__(self)
@@ -292,104 +285,6 @@ def _check_pulls(config: PushConfig | LitePullConfig) -> None:
         "pull_timeout_ms", config.pull_timeout_ms, "pull_suspend_ms", config.pull_suspend_ms,
         "every pull that finds nothing counts as lost",
     )  # fmt: skip
-
-
-class ClientSettings(TypedDict, total=False):
-    """The fields of ClientConfig as keyword arguments; a test compares the two. The classes below do the same for the
-    other clients."""
-
-    instance_name: str | None
-    call_timeout_ms: int
-    route_refresh_ms: int
-    heartbeat_interval_ms: int
-    close_timeout_ms: int
-    namespace: str | None
-    access_key: str | None
-    secret_key: str | None
-    tls: bool | None
-    tls_trust_cert_path: str | None
-    tls_cert_path: str | None
-    tls_key_path: str | None
-    tls_key_password: str | None
-    tls_verify: bool
-
-
-class ProducerSettings(ClientSettings, total=False):
-    """See ProducerConfig."""
-
-    send_timeout_ms: int
-    retries: int
-    compress_over_bytes: int
-    compress_level: int
-    compress_type: str
-    max_message_bytes: int
-    batch_bytes: int
-    default_topic_queue_nums: int
-    avoid_slow_brokers: bool
-    retry_when_not_stored_ok: bool
-    trace: bool
-    trace_topic: str
-    topics: str | Iterable[str]
-
-
-class TransactionProducerSettings(ProducerSettings, total=False):
-    """See TransactionProducerConfig."""
-
-    inline_listener: bool
-    check_threads: int
-    check_queue_size: int
-    end_retries: int
-    remembered_transactions: int
-
-
-class PullSettings(ClientSettings, total=False):
-    """See PullConfig."""
-
-    pull_timeout_ms: int
-    max_body_bytes: int
-    reconnect: bool
-
-
-class PushSettings(ClientSettings, total=False):
-    """See PushConfig."""
-
-    consume_threads: int
-    consume_batch_size: int
-    pull_batch_size: int
-    pull_suspend_ms: int
-    pull_timeout_ms: int
-    max_messages_per_queue: int
-    max_bytes_per_queue: int
-    max_body_bytes: int
-    max_span_per_queue: int
-    max_reconsume_times: int
-    rebalance_interval_ms: int
-    persist_interval_ms: int
-    timestamp_ms: int
-    orderly: bool
-    suspend_ms: int
-    lock_interval_ms: int
-    broadcasting: bool
-    offset_dir: str
-    trace: bool
-    trace_topic: str
-
-
-class LitePullSettings(ClientSettings, total=False):
-    """See LitePullConfig."""
-
-    poll_timeout_ms: int
-    poll_batch_size: int
-    auto_commit: bool
-    auto_commit_interval_ms: int
-    pull_batch_size: int
-    pull_suspend_ms: int
-    pull_timeout_ms: int
-    max_messages_per_queue: int
-    max_bytes_per_queue: int
-    max_body_bytes: int
-    rebalance_interval_ms: int
-    timestamp_ms: int
 
 
 def settings_of(kind: type[C], name_servers: str | Iterable[str], settings: Mapping[str, Any]) -> C:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Self, Unpack
 
-from gantrymq.client.config import LitePullConfig, LitePullSettings, settings_of
+from gantrymq.client.config import LitePullConfig, settings_of
 from gantrymq.client.connection.doors import Doors, default_doors
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.lifetime import Lifetime
@@ -19,6 +19,7 @@ from gantrymq.client.consuming.filters import Filter, filter_of
 from gantrymq.client.consuming.lite_queues import LiteQueues
 from gantrymq.client.consuming.queue_arguments import check_offsets, checked_queue, checked_queues
 from gantrymq.client.consuming.start_offset import max_offset, min_offset, offset_by_time
+from gantrymq.client.keywords import LitePullSettings
 from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.client.settings_rules import POSITION, WAIT, check_timeout, read_setting
 from gantrymq.client.tracing.provider import spans_of

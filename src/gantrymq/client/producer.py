@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, Unpack
 
-from gantrymq.client.config import ProducerConfig, ProducerSettings, settings_of
+from gantrymq.client.config import ProducerConfig, settings_of
 from gantrymq.client.connection.doors import Doors, default_doors
 from gantrymq.client.connection.endpoint import Endpoint, decline, every
 from gantrymq.client.connection.heartbeat import Heartbeats
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace
+from gantrymq.client.keywords import ProducerSettings
 from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.client.results import SendResult
 from gantrymq.client.sending.delivery import Delivery, Tried

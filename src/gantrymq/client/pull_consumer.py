@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Final, Unpack
 
 from gantrymq.client import settings_rules as rules
-from gantrymq.client.config import PullConfig, PullSettings, settings_of
+from gantrymq.client.config import PullConfig, settings_of
 from gantrymq.client.connection.doors import Doors, default_doors
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.lifetime import Lifetime
@@ -21,6 +21,7 @@ from gantrymq.client.consuming.filters import EVERYTHING, Filter, filter_of
 from gantrymq.client.consuming.portions import Portions
 from gantrymq.client.consuming.pulling import ANSWERS, DEFAULT_MAX_BYTES, pull_answer, pull_request
 from gantrymq.client.consuming.queue_arguments import checked_queue, checked_queues
+from gantrymq.client.keywords import PullSettings
 from gantrymq.client.results import PullResult, RawPull
 from gantrymq.client.settings_rules import read_setting
 from gantrymq.client.tracing.provider import spans_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, Unpack
 
-from gantrymq.client.config import PushConfig, PushSettings, settings_of
+from gantrymq.client.config import PushConfig, settings_of
 from gantrymq.client.connection.doors import Doors, default_doors
 from gantrymq.client.connection.endpoint import Endpoint, every
 from gantrymq.client.connection.lifetime import Lifetime
@@ -17,6 +17,7 @@ from gantrymq.client.consuming.assigned_queues import AssignedQueues
 from gantrymq.client.consuming.broker_questions import BrokerQuestions
 from gantrymq.client.consuming.filters import EVERYTHING, Filter, filter_of
 from gantrymq.client.consuming.queue_locks import CONFIRM_MS
+from gantrymq.client.keywords import PushSettings
 from gantrymq.client.message_listener import MessageListener
 from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.client.sending.trace import FLUSH_INTERVAL_MS, MessageTrace

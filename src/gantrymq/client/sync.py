@@ -15,18 +15,18 @@ from contextlib import AbstractContextManager
 from typing import Any, Self, TypeVar, Unpack
 
 from gantrymq.client import lite_pull_consumer, producer, pull_consumer, push_consumer, transaction_producer
-from gantrymq.client.config import (
+from gantrymq.client.connection.blocking import Blocking
+from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.consuming.filters import EVERYTHING, Filter
+from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES
+from gantrymq.client.consuming.queue_arguments import checked_queues
+from gantrymq.client.keywords import (
     LitePullSettings,
     ProducerSettings,
     PullSettings,
     PushSettings,
     TransactionProducerSettings,
 )
-from gantrymq.client.connection.blocking import Blocking
-from gantrymq.client.connection.endpoint import Doors
-from gantrymq.client.consuming.filters import EVERYTHING, Filter
-from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES
-from gantrymq.client.consuming.queue_arguments import checked_queues
 from gantrymq.client.listener import TransactionListener, is_async
 from gantrymq.client.message_listener import MessageListener
 from gantrymq.client.results import PullResult, RawPull, SendResult, TransactionSendResult

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Final, Unpack
 
-from gantrymq.client.config import TransactionProducerConfig, TransactionProducerSettings, settings_of
+from gantrymq.client.config import TransactionProducerConfig, settings_of
 from gantrymq.client.connection.cluster_brokers import ClusterBrokers
 from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.keywords import TransactionProducerSettings
 from gantrymq.client.listener import (
     ListenerAnswer,
     TransactionListener,

@@ -19,9 +19,10 @@ from gantrymq.sql.rules.failed_commit import pause_before_next
 from gantrymq.sql.transaction.checker import AsyncOutcomeChecker
 from gantrymq.sql.transaction.enlistment import AsyncEnlistment, Enlistment
 from gantrymq.sql.transaction.greenlet_database import for_loop
+from gantrymq.sql.transaction.keywords import TransactionsSettings
 from gantrymq.sql.transaction.local import AsyncLocal, Local
 from gantrymq.sql.transaction.own_loop import OwnLoop
-from gantrymq.sql.transaction.settings import TransactionsSettings, read_settings
+from gantrymq.sql.transaction.settings import read_settings
 from gantrymq.sql.transaction.waiters import GreenletWaiter
 from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age, clean_by_age
 from gantrymq.sql.upkeep.hourly import EVERY_S, clean_for_ever

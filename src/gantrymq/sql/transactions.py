@@ -38,8 +38,9 @@ from gantrymq.sql.rules.runner import blocking, run_blocking
 from gantrymq.sql.transaction.checker import OutcomeChecker
 from gantrymq.sql.transaction.database import Database
 from gantrymq.sql.transaction.enlistment import Enlistment
+from gantrymq.sql.transaction.keywords import TransactionsSettings
 from gantrymq.sql.transaction.local import Local, create_tables
-from gantrymq.sql.transaction.settings import TransactionsSettings, read_settings
+from gantrymq.sql.transaction.settings import read_settings
 from gantrymq.sql.transaction.waiters import ThreadWaiter
 from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age, clean_by_age
 from gantrymq.sql.upkeep.hourly import EVERY_S, Upkeep

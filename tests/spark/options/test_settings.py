@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from gantrymq.client.config import PullSettings
+from gantrymq.client.keywords import PullSettings
 from gantrymq.errors import ConfigError
 from gantrymq.message.queues import MessageQueue
 from gantrymq.spark.columns.rows import DEFAULT_COLUMNS

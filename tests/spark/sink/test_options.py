@@ -12,7 +12,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from gantrymq.client.config import ClientSettings
+from gantrymq.client.keywords import ClientSettings
 from gantrymq.errors import ConfigError
 from gantrymq.spark.sink.columns import SinkColumns, sink_columns
 from gantrymq.spark.sink.options import Guarantee, SinkSettings, parse_sink_options

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
-from gantrymq.client.config import ClientSettings
 from gantrymq.client.connection.blocking import Blocking
+from gantrymq.client.keywords import ClientSettings
 from gantrymq.client.sync import PullConsumer
 from gantrymq.errors import ConfigError, Unreachable
 from gantrymq.message.message import Message

@@ -47,7 +47,7 @@ class ProcessConnections:
         key = (name_servers, access, group)
         if key not in self._readers:
             # Imported here, so that a process that only looks up formats does not import it.
-            from gantrymq.client.config import PullSettings
+            from gantrymq.client.keywords import PullSettings
             from gantrymq.client.sync import PullConsumer
 
             settings = {**access.client_settings(PullSettings.__annotations__), **access.timeouts()}
@@ -63,7 +63,7 @@ class ProcessConnections:
         key = (name_servers, access)
         if key not in self._listers:
             from gantrymq.admin.blocking import Admin
-            from gantrymq.client.config import ClientSettings
+            from gantrymq.client.keywords import ClientSettings
 
             admin = Admin(name_servers, **access.client_settings(ClientSettings.__annotations__))
             admin.start()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Required
+from typing import Any
 
-from gantrymq.client.config import TransactionProducerSettings
 from gantrymq.errors import ConfigError
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, check_name
 from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age
@@ -42,18 +41,6 @@ class TransactionsConfig:
             raise ConfigError(f"wait_for_brokers is True or False, not {self.wait_for_brokers!r}")
         if self.keep_rows is not None:
             check_age(self.keep_rows, self.longest_transaction)
-
-
-class TransactionsSettings(TransactionProducerSettings, total=False):
-    """See ``TransactionsConfig`` and TransactionProducerConfig."""
-
-    name_servers: Required[str | Iterable[str]]
-    longest_transaction: float
-    claim_timeout: float
-    keep_rows: float | None
-    wait_for_brokers: bool
-    table: str
-    inbox_table: str
 
 
 _OURS = frozenset(field.name for field in fields(TransactionsConfig))

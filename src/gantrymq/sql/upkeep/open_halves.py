@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gantrymq.admin import Admin
-from gantrymq.client.config import ClientSettings
+from gantrymq.client.keywords import ClientSettings
 from gantrymq.errors import GantryError
 
 log = logging.getLogger("gantrymq.sql")

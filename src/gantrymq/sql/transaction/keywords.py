@@ -1,0 +1,20 @@
+"""Keyword arguments for type checkers. Written by ``python -m tools.settings_types`` from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Required
+
+from gantrymq.client.keywords import TransactionProducerSettings
+
+
+class TransactionsSettings(TransactionProducerSettings, total=False):
+    """The fields of TransactionsConfig as keyword arguments."""
+
+    name_servers: Required[str | Iterable[str]]
+    longest_transaction: float
+    claim_timeout: float
+    keep_rows: float | None
+    wait_for_brokers: bool
+    table: str
+    inbox_table: str
