@@ -1,13 +1,17 @@
 """How long a single message takes from its send until the function of a stream has its row, and what Spark does then.
 
-    python -m benchmarks.spark_latency
+    python -m benchmarks.spark_latency [--pairs N]
 
 The same function also gets single rows of Spark's own source ``rate``, which is Java and reads nothing: its batches
 show what Spark needs in any case. The steps are those that Spark names in the progress of a query, medians in ms.
+
+With ``--pairs`` the stream runs in turns with and without the settings that docs/spark-speed.md recommends for single
+messages, in one session. Each line is one run.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -15,6 +19,7 @@ import statistics
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +34,13 @@ RATE_S = 20
 """How long single rows of Spark's own source are counted, some in a second."""
 TOPIC = "SparkLatency"
 WAIT_S = 60.0
+QUICK_OPTIONS = {"pollInterval": "1ms"}
+QUICK_CONF = {
+    "spark.sql.streaming.pollingDelay": "1ms",
+    # At a start of Spark: spark.hadoop.fs.file.impl. The second one lets a session that runs change it.
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
 
 
 def steps_of(query: Any) -> dict[str, float]:
@@ -55,8 +67,10 @@ def single_messages(spark: Any, name_servers: str, checkpoint: str) -> dict[str,
     return timed(spark, name_servers, checkpoint)[0]
 
 
-def timed(spark: Any, name_servers: str, checkpoint: str) -> tuple[dict[str, float], dict[str, float]]:
-    """``single_messages``, and the steps of its batches."""
+def timed(
+    spark: Any, name_servers: str, checkpoint: str, more: Mapping[str, str] | None = None
+) -> tuple[dict[str, float], dict[str, float]]:
+    """``single_messages``, and the steps of its batches. ``more``: options of the source."""
     taken: list[float] = []
     all_there = threading.Event()
 
@@ -70,6 +84,7 @@ def timed(spark: Any, name_servers: str, checkpoint: str) -> tuple[dict[str, flo
     with Producer("bench-latency", name_servers=name_servers) as producer:
         producer.send(Message(TOPIC, b"0"))
         options = {"nameServers": name_servers, "subscribe": TOPIC, "columns": "body", "startingOffsets": "latest"}
+        options |= more or {}
         stream = spark.readStream.format("rocketmq").options(**options).load().writeStream.foreachBatch(take)
         query = stream.option("checkpointLocation", checkpoint).start()
         try:
@@ -90,8 +105,28 @@ def timed(spark: Any, name_servers: str, checkpoint: str) -> tuple[dict[str, flo
     return found, steps
 
 
+def pairs(spark: Any, name_servers: str, scratch: str, count: int) -> None:
+    """In turns without and with the recommended settings."""
+    for number in range(count):
+        print_run("as it is", *timed(spark, name_servers, f"{scratch}/{number}"))
+        for key, value in QUICK_CONF.items():
+            spark.conf.set(key, value)
+        print_run("for single messages", *timed(spark, name_servers, f"{scratch}/{number}-quick", QUICK_OPTIONS))
+        for key in QUICK_CONF:
+            spark.conf.unset(key)
+
+
+def print_run(title: str, found: Mapping[str, float], steps: Mapping[str, float]) -> None:
+    load = round(os.getloadavg()[0], 1)
+    print(json.dumps({"settings": title, **found, "steps_ms": steps, "load": load}), flush=True)
+
+
 def main() -> None:
     from gantrymq.spark import spark_session
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=0, help="so many runs with and without the recommended settings")
+    count = parser.parse_args().pairs
 
     with (
         tempfile.TemporaryDirectory(prefix="gantry-bench-") as scratch,
@@ -100,6 +135,10 @@ def main() -> None:
         spark = spark_session("spark_latency benchmark", master="local[2]")
         try:
             rows_of_spark(spark, f"{scratch}/warm")
+            if count:
+                timed(spark, running.name_server, f"{scratch}/first")
+                pairs(spark, running.name_server, scratch, count)
+                return
             before = rows_of_spark(spark, f"{scratch}/before")
             found, ours = timed(spark, running.name_server, f"{scratch}/ours")
             behind = rows_of_spark(spark, f"{scratch}/behind")
