@@ -12,7 +12,7 @@ from gantrymq import aio
 from gantrymq.aio import ConsumeFromWhere, LocalTransactionState, Message, MessageView
 from gantrymq.client.connection.endpoint import Doors
 from gantrymq.message.queues import MessageQueue
-from gantrymq.message.validation import MAX_BODY_BYTES
+from gantrymq.message.sizes import MAX_BODY_BYTES
 from gantrymq.simulation.world.cluster import NAME_SERVERS, Cluster
 from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.simulation.world.loop import VirtualLoop

@@ -16,7 +16,7 @@ from gantrymq import aio
 from gantrymq.aio import Message
 from gantrymq.errors import ConfigError, MessageIllegal
 from gantrymq.message.queues import MessageQueue
-from gantrymq.message.validation import MAX_BODY_BYTES
+from gantrymq.message.sizes import MAX_BODY_BYTES
 from gantrymq.protocol.codes import RequestCode
 from tests.client.peer import run
 from tests.client.real import server

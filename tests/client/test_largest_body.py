@@ -11,7 +11,7 @@ import pytest
 from gantrymq.aio import ConsumeFromWhere, LocalTransactionState, Message, MessageView, Producer, PushConsumer
 from gantrymq.aio import TransactionProducer as Transactions
 from gantrymq.errors import MessageIllegal
-from gantrymq.message.validation import MAX_BODY_BYTES
+from gantrymq.message.sizes import MAX_BODY_BYTES
 from gantrymq.protocol import compression
 from tests.client.peer import run, until
 from tests.client.real import server

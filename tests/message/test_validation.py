@@ -5,7 +5,8 @@ import pytest
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import system_topics
 from gantrymq.message.message import Message
-from gantrymq.message.validation import MAX_BODY_BYTES, check_batch, check_message, is_delayed
+from gantrymq.message.sizes import MAX_BODY_BYTES
+from gantrymq.message.validation import check_batch, check_message, is_delayed
 
 
 def with_flag(flag: int) -> Message:

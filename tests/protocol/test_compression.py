@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gantrymq.errors import ConfigError, RemoteProtocolError
 from gantrymq.message import flags
+from gantrymq.message.sizes import MAX_DECOMPRESSED_BYTES
 from gantrymq.protocol import compression
 from gantrymq.protocol.compression import compress, decompress, decompressed_start
 
@@ -57,10 +58,10 @@ def test_a_missing_end_is_noticed() -> None:
 
 
 def test_a_bomb_is_stopped() -> None:
-    bomb = zlib.compress(bytes(compression.MAX_BYTES + 1), 1)
+    bomb = zlib.compress(bytes(MAX_DECOMPRESSED_BYTES + 1), 1)
     with pytest.raises(RemoteProtocolError, match="grows over"):
         decompress(bomb, flags.COMPRESSED)
-    assert len(decompress(zlib.compress(bytes(compression.MAX_BYTES), 1), flags.COMPRESSED)) == compression.MAX_BYTES
+    assert len(decompress(zlib.compress(bytes(MAX_DECOMPRESSED_BYTES), 1), flags.COMPRESSED)) == MAX_DECOMPRESSED_BYTES
 
 
 @pytest.mark.parametrize("name", list(compression.KINDS))

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
-from gantrymq.protocol.frame import MAX_FRAME_BYTES, Frame, FrameSplitter, join_frame
+from gantrymq.message.sizes import MAX_FRAME_BYTES
+from gantrymq.protocol.frame import Frame, FrameSplitter, join_frame
 
 FRAMES = st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=40), st.binary(max_size=40)), max_size=5)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.message.validation import MAX_BODY_BYTES
+from gantrymq.message.sizes import MAX_BODY_BYTES
 from gantrymq.runtime.addresses import EVERYWHERE, numeric
 from gantrymq.runtime.limits.values import Limits
 

@@ -13,8 +13,7 @@ from gantrymq.client import settings_rules as rules
 from gantrymq.client.settings_rules import MAX_INT, Whole
 from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
-from gantrymq.message.validation import MAX_BODY_BYTES
-from gantrymq.protocol.frame import MAX_FRAME_BYTES
+from gantrymq.message.sizes import LARGEST_BODY_BYTES, LARGEST_READ_BODY_BYTES, MAX_BODY_BYTES
 from gantrymq.runtime.tls.settings import ClientTls
 
 C = TypeVar("C", bound="ClientConfig")
@@ -23,10 +22,6 @@ MAX_HEARTBEAT_MS: Final = 100_000
 """Brokers forget a client after 120 s of silence; one heartbeat may be 20 s late."""
 MAX_LOCK_INTERVAL_MS: Final = 28_000
 """A client trusts a lock for 30 s (brokers keep it for 60 s), and renewing it may take 1 s."""
-LARGEST_BODY: Final = MAX_FRAME_BYTES - 128 * 1024
-"""What fits into a frame beside its header."""
-READ_BODY_BYTES: Final = 16 * 1024 * 1024
-"""More than our producers can be set to send: what a few compressed bytes grow to is bounded."""
 _SILENCE: Final = "brokers forget a client after 120 s of silence"
 _LOCKS: Final = "a lock is trusted for 30 s after it was renewed"
 MAX_THREADS: Final = 1_000
@@ -46,7 +41,7 @@ Instant = Annotated[int, Whole(0, rules.LATEST_MS, "milliseconds since 1970")]
 Retries = Annotated[int, Whole(0, MAX_RETRIES, "further attempts")]
 Batch = Annotated[int, Whole(1, MAX_BATCH, "messages")]
 Threads = Annotated[int, Whole(1, MAX_THREADS, "threads")]
-BodyBytes = Annotated[int, Whole(1, LARGEST_BODY, "bytes")]
+BodyBytes = Annotated[int, Whole(1, LARGEST_BODY_BYTES, "bytes")]
 LargestRead = Annotated[int, Whole(65_536, 2**30, "bytes")]
 Messages = Annotated[int, Whole(1, MAX_INT, "messages")]
 Switch = Annotated[bool, rules.Flag()]
@@ -188,7 +183,7 @@ class PullConfig(ClientConfig):
 
     pull_timeout_ms: Timeout = 30_000
     """How long one pull may take with its retries, in addition to the time for which the broker may hold it."""
-    max_body_bytes: LargestRead = READ_BODY_BYTES
+    max_body_bytes: LargestRead = LARGEST_READ_BODY_BYTES
     """The largest body after decompression; ``pull`` raises BodyTooLarge for a larger one."""
     reconnect: Switch = True
     """While a broker cannot be reached, repeat a request until its time is over."""
@@ -204,7 +199,7 @@ class GroupConsumerConfig(ClientConfig):
     """Messages of one queue that are read ahead of the program; pulling pauses above it (pullThresholdForQueue)."""
     max_bytes_per_queue: Annotated[int, Whole(1, 2**40, "bytes")] = 100 * 1024 * 1024
     """The same in bytes of bodies, decompressed (pullThresholdSizeForQueue)."""
-    max_body_bytes: LargestRead = READ_BODY_BYTES
+    max_body_bytes: LargestRead = LARGEST_READ_BODY_BYTES
     """The largest body after decompression. A message with a larger one goes to the dead letters of the group, as it is
     stored, and its queue goes on; when broadcasting it is skipped."""
     rebalance_interval_ms: Interval = 20_000

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Protocol, TypeVar, get_args, get_origi
 from gantrymq.errors import ConfigError, MessageIllegal
 from gantrymq.message import system_topics
 from gantrymq.message.arguments import shown, whole_number
+from gantrymq.message.sizes import MAX_TOPIC_CHARACTERS
 from gantrymq.protocol import compression
 from gantrymq.runtime.addresses import split_address
 
@@ -167,9 +168,7 @@ NAMESPACE: Final = Named(
 class Topic:
     """The name of a topic that clients may send to, so not one of the broker's own topics."""
 
-    possible: str = (
-        f"the name of a topic: a text of at most {system_topics.TOPIC_MAX_LENGTH} letters, digits and % | - _"
-    )
+    possible: str = f"the name of a topic: a text of at most {MAX_TOPIC_CHARACTERS} letters, digits and % | - _"
 
     def read(self, value: object) -> str:
         if not isinstance(value, str) or value in system_topics.NOT_SENDABLE:

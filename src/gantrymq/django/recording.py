@@ -14,7 +14,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from gantrymq.django import project_settings
 from gantrymq.message.message import Message
-from gantrymq.message.validation import MAX_BODY_BYTES, check_in_transaction
+from gantrymq.message.sizes import MAX_BODY_BYTES
+from gantrymq.message.validation import check_in_transaction
 from gantrymq.sql.rules.claim import COMMIT, ROLLBACK, Answer
 from gantrymq.sql.rules.outcomes import Statement
 

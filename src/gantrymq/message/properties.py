@@ -13,8 +13,6 @@ from gantrymq.errors import MessageIllegal
 
 NAME_SEPARATOR: Final = "\x01"
 ITEM_SEPARATOR: Final = "\x02"
-MAX_BYTES: Final = 32767
-"""Encoded length limit, in bytes: the length field is a signed 16-bit integer."""
 
 KEYS: Final = "KEYS"
 TAGS: Final = "TAGS"

@@ -12,6 +12,7 @@ from typing import Final
 
 from gantrymq.errors import MessageIllegal
 from gantrymq.message.arguments import shown
+from gantrymq.message.sizes import MAX_TOPIC_CHARACTERS
 
 HALF: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -96,7 +97,6 @@ def holds(topic: str) -> Holds | None:
     return None
 
 
-TOPIC_MAX_LENGTH: Final = 127
 GROUP_MAX_LENGTH: Final = 120
 _ALLOWED: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 
@@ -131,12 +131,12 @@ def check_topic(topic: object) -> None:
     if type(topic) is str:
         _check_topic(topic)
     else:  # it may be of a type that cannot be hashed for a cache
-        _check_name("topic", topic, TOPIC_MAX_LENGTH)
+        _check_name("topic", topic, MAX_TOPIC_CHARACTERS)
 
 
 @lru_cache(maxsize=4096)
 def _check_topic(topic: str) -> None:
-    _check_name("topic", topic, TOPIC_MAX_LENGTH)
+    _check_name("topic", topic, MAX_TOPIC_CHARACTERS)
 
 
 def check_group(group: object) -> None:

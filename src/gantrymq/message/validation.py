@@ -9,9 +9,7 @@ from gantrymq.message import properties, system_topics
 from gantrymq.message.arguments import shown
 from gantrymq.message.message import Message
 from gantrymq.message.queues import MessageQueue
-
-MAX_BODY_BYTES = 4 * 1024 * 1024
-"""Default of ``maxMessageSize`` on brokers and clients, in bytes."""
+from gantrymq.message.sizes import MAX_BODY_BYTES
 
 
 def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 from gantrymq.errors import MessageIllegal, RemoteProtocolError
 from gantrymq.message import properties
 from gantrymq.message.message import Message
+from gantrymq.message.sizes import MAX_PROPERTIES_BYTES
 from gantrymq.message.submission import BatchItem
 
 _HEAD: Final = struct.Struct(">iiiii")
@@ -31,8 +32,8 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 
 def _encode_item(message: Message) -> bytes:
     text = properties.encode(message.properties).encode()
-    if len(text) > properties.MAX_BYTES:
-        raise MessageIllegal(f"the properties have {len(text)} bytes; at most {properties.MAX_BYTES} fit")
+    if len(text) > MAX_PROPERTIES_BYTES:
+        raise MessageIllegal(f"the properties have {len(text)} bytes; at most {MAX_PROPERTIES_BYTES} fit")
     size = _FIXED_SIZE + len(message.body) + len(text)
     head = _HEAD.pack(size, 0, 0, message.flag, len(message.body))
     return b"".join((head, message.body, _SHORT.pack(len(text)), text))
@@ -61,10 +62,6 @@ def item_size(message: Message) -> int:
     """The most bytes that a message takes in a batch."""
     text = properties.encode(message.properties)
     return _FIXED_SIZE + len(message.body) + len(text.encode()) + UNIQ_KEY_ITEM_BYTES
-
-
-MESSAGES_MAX: Final = 32_768
-"""Messages of a batch that a server takes: it stores them in one turn of its loop, at some 10 us for each."""
 
 
 def split_batch(body: bytes, most: int | None = None) -> list[BatchItem]:

@@ -14,10 +14,8 @@ from typing import Any, Final, Self
 import msgspec
 
 from gantrymq.errors import RemoteProtocolError
+from gantrymq.message.sizes import MAX_REQUEST_BODY_BYTES
 from gantrymq.protocol import lenient_json
-
-REQUEST_BYTES: Final = 4_194_304
-"""Of the largest JSON body that a server reads, except from a broker that registers its topics."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -40,7 +38,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             raise RemoteProtocolError(f"malformed {cls.__name__} body: {error}") from error
 
     @classmethod
-    def of_request(cls, data: bytes, most: int = REQUEST_BYTES) -> Self:
+    def of_request(cls, data: bytes, most: int = MAX_REQUEST_BODY_BYTES) -> Self:
         """As ``decode``, for a server: Java's dialect is read token by token, so a large body must be standard JSON.
         None may be larger than ``most`` bytes."""
         if len(data) > most:

@@ -12,15 +12,13 @@ from typing import Any, Final
 
 from gantrymq.errors import ConfigError, RemoteProtocolError
 from gantrymq.message import flags
+from gantrymq.message.sizes import MAX_DECOMPRESSED_BYTES
 
 THRESHOLD_BYTES: Final = 4096
 """Default of ``compressMsgBodyOverHowmuch``: bodies of at least this size are compressed by the client."""
 LEVEL: Final = 5
 SENT_FLAGS: Final = flags.COMPRESSED | flags.COMPRESSION_ZLIB
 """The bits that a client sets in the system flag for a body compressed with zlib (4.9.4 and later)."""
-MAX_BYTES: Final = 64 * 1024 * 1024
-"""The largest body after decompression, 16 times the default message limit. Without a limit a few bytes could be
-decompressed to gigabytes."""
 
 KINDS: Final = {
     "ZLIB": flags.COMPRESSION_ZLIB,
@@ -59,7 +57,7 @@ def compress(body: bytes, level: int = LEVEL, sys_flag: int = SENT_FLAGS) -> byt
     return zlib.compress(body, level)
 
 
-def decompress(body: bytes, sys_flag: int, most: int = MAX_BYTES) -> bytes:
+def decompress(body: bytes, sys_flag: int, most: int = MAX_DECOMPRESSED_BYTES) -> bytes:
     """The body as its producer wrote it; ``body`` itself when it is not compressed according to ``sys_flag``.
 
     Raises RemoteProtocolError when the bytes do not have the format of the flag or would be more than ``most``, and
@@ -67,7 +65,7 @@ def decompress(body: bytes, sys_flag: int, most: int = MAX_BYTES) -> bytes:
     """
     if not sys_flag & flags.COMPRESSED:
         return body
-    if sys_flag & flags.COMPRESSION_MASK not in _LIBRARIES and most == MAX_BYTES:
+    if sys_flag & flags.COMPRESSION_MASK not in _LIBRARIES and most == MAX_DECOMPRESSED_BYTES:
         plain = _inflated(body)
         if plain is not None:
             return plain
@@ -122,9 +120,9 @@ def _decompress(stream: Any, body: bytes, name: str, failure: type[Exception], m
     raise RemoteProtocolError(f"the body is marked as {name} but its end is missing")
 
 
-_CANNOT_GROW_OVER: Final = MAX_BYTES // 1040
-"""A body below this size does not reach MAX_BYTES: deflate makes of a byte at most 1032. It needs no object that
-watches the size, which saves a third of the time of a small body."""
+_CANNOT_GROW_OVER: Final = MAX_DECOMPRESSED_BYTES // 1040
+"""A body below this size does not reach MAX_DECOMPRESSED_BYTES: deflate makes of a byte at most 1032. It needs no
+object that watches the size, which saves a third of the time of a small body."""
 _FIRST_BUFFER: Final = 4
 """Times the size of the compressed body; where that is enough, nothing is copied."""
 _PIECE: Final = 256 * 1024

@@ -13,10 +13,11 @@ from typing import Final, Generic, TypeVar
 from msgspec.structs import force_setattr
 
 from gantrymq.errors import LocalProtocolError
+from gantrymq.message.sizes import MAX_FRAME_BYTES
 from gantrymq.protocol.binary_end import END_TRANSACTION, BinaryEnds
 from gantrymq.protocol.binary_send import SEND_V2, BinarySends
 from gantrymq.protocol.command import Command, decode_command
-from gantrymq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
+from gantrymq.protocol.frame import FrameSplitter
 
 MAX_PENDING: Final = 65536
 """Requests of one connection that may wait for their answers. If there are more, the peer has stopped answering."""

@@ -16,9 +16,7 @@ from struct import Struct
 from typing import Final
 
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
-
-MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
-"""The largest length of a frame that is accepted or sent, in bytes, as in every RocketMQ peer (``frameMaxLength``)."""
+from gantrymq.message.sizes import MAX_FRAME_BYTES
 
 _PREFIX: Final = Struct(">II")
 _HEADER_LENGTH: Final = 0xFFFFFF

@@ -35,6 +35,7 @@ from gantrymq.errors import LocalProtocolError, MessageIllegal, RemoteProtocolEr
 from gantrymq.message import flags, properties
 from gantrymq.message.message import MessageView, StoredMessage
 from gantrymq.message.queues import LogOffset, MessageQueue, QueueOffset
+from gantrymq.message.sizes import MAX_PROPERTIES_BYTES, TOPIC_V1_MAX_BYTES
 from gantrymq.protocol.compression import decompress, decompressed_start
 from gantrymq.protocol.hosts import host_text as host_text
 from gantrymq.protocol.hosts import pack_host as pack_host
@@ -70,7 +71,6 @@ FIXED_SIZE: Final = 91
 """The size of a V1 record with IPv4 hosts, without body, topic and properties."""
 IPV6_EXTRA: Final = 12
 """How many bytes an IPv6 host is longer than an IPv4 host."""
-TOPIC_V1_MAX_BYTES: Final = 127
 CRC_MASK: Final = 0x7FFFFFFF
 
 HEAD: Final = struct.Struct(">iIIiiqqiq8sq8siqi")
@@ -105,8 +105,8 @@ def encode_record(
     """
     topic_length = len(topic)
     properties_length = len(properties_text)
-    if properties_length > properties.MAX_BYTES:
-        raise MessageIllegal(f"the properties have {properties_length} bytes; at most {properties.MAX_BYTES} fit")
+    if properties_length > MAX_PROPERTIES_BYTES:
+        raise MessageIllegal(f"the properties have {properties_length} bytes; at most {MAX_PROPERTIES_BYTES} fit")
     queue_id, queue_offset, log_offset, store_timestamp, store_host = place
     born_timestamp, born_host, flag, sys_flag, reconsume_times = birth
     if len(born_host) != 8 or len(store_host) != 8 or topic_length > TOPIC_V1_MAX_BYTES:
@@ -131,8 +131,8 @@ def _encode_uncommon(
     born_timestamp, born_host, flag, sys_flag, reconsume_times = birth
     if len(born_host) not in (8, 20) or len(store_host) not in (8, 20):
         raise LocalProtocolError("a packed host has 8 (IPv4) or 20 (IPv6) bytes")
-    if len(topic) > properties.MAX_BYTES:
-        raise MessageIllegal(f"the topic has {len(topic)} bytes; at most {properties.MAX_BYTES} fit")
+    if len(topic) > MAX_PROPERTIES_BYTES:
+        raise MessageIllegal(f"the topic has {len(topic)} bytes; at most {MAX_PROPERTIES_BYTES} fit")
     sys_flag &= ~HOSTS_V6
     sys_flag |= flags.BORN_HOST_V6 if len(born_host) == 20 else 0
     sys_flag |= flags.STORE_HOST_V6 if len(store_host) == 20 else 0

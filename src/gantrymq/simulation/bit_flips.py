@@ -19,10 +19,11 @@ from struct import Struct
 
 from gantrymq.errors import CorruptRecord
 from gantrymq.message.flags import COMMITTED, TRANSACTION_MASK
+from gantrymq.message.sizes import SMALLEST_RECORD_BYTES
 from gantrymq.message.system_topics import HALF, OP
 from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.store.files.checkpoint import read_mark
-from gantrymq.store.log.records import SMALLEST_RECORD_BYTES, Parsed, body_place, parse
+from gantrymq.store.log.records import Parsed, body_place, parse
 from gantrymq.store.queues.consume_queue import ENTRY, ENTRY_BYTES
 from gantrymq.transactions.records.half import parse_op
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from gantrymq.errors import CorruptRecord
+from gantrymq.message.sizes import LARGEST_RECORD_BYTES
 from gantrymq.protocol.stored_message import properties_text
 from gantrymq.store.log.commit_log import CommitLog
-from gantrymq.store.log.records import LARGEST_RECORD_BYTES, PLACE_BYTES, are_good, is_good, place_of
+from gantrymq.store.log.records import PLACE_BYTES, are_good, is_good, place_of
 from gantrymq.store.queues.consume_queue import BLANK_SIZE, ENTRY, ENTRY_BYTES, ConsumeQueue
 from gantrymq.store.recovery.quarantine import Quarantine
 from gantrymq.store.values import Boundary, GetResult, GetStatus

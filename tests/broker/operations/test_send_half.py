@@ -9,7 +9,7 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.admission import Target
 from gantrymq.broker.operations.send_half import HalfSends
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.message import properties
+from gantrymq.message.sizes import MAX_PROPERTIES_BYTES
 from gantrymq.protocol.headers.send import SendMessage
 from gantrymq.store.values import NewRecord
 from gantrymq.transactions.records.half import parked_record, with_real_place
@@ -17,7 +17,7 @@ from tests.broker.operations.test_admission import admission
 from tests.support.halves import half_record
 
 TARGET = Target(4, 4, None, False)
-ROOM = properties.MAX_BYTES
+ROOM = MAX_PROPERTIES_BYTES
 
 
 class Kept:

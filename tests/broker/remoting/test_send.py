@@ -10,7 +10,8 @@ import pytest
 from gantrymq.broker.operations.admission import unique_key_of
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message, StoredMessage
-from gantrymq.protocol.batch import MESSAGES_MAX, encode_batch
+from gantrymq.message.sizes import MAX_BATCH_MESSAGES
+from gantrymq.protocol.batch import encode_batch
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, SerializeType
 from gantrymq.protocol.files.topics import TopicConfig
@@ -244,7 +245,7 @@ def test_a_batch_is_stored_as_its_messages(tmp_path: Path) -> None:
         ("T", b"", ResponseCode.MESSAGE_ILLEGAL),
         ("T", b"\x00\x00\x00\x05garba", ResponseCode.SYSTEM_ERROR),
         ("T", encode_batch([Message("T", "x"), Message("T", b"")]), ResponseCode.MESSAGE_ILLEGAL),
-        ("T", encode_batch([Message("T", "x")]) * (MESSAGES_MAX + 1), ResponseCode.MESSAGE_ILLEGAL),
+        ("T", encode_batch([Message("T", "x")]) * (MAX_BATCH_MESSAGES + 1), ResponseCode.MESSAGE_ILLEGAL),
         ("T", encode_batch([Message("T", "x", delay_level=3)]), ResponseCode.MESSAGE_ILLEGAL),
         ("%RETRY%G", encode_batch([Message("T", "x")]), ResponseCode.MESSAGE_ILLEGAL),
     ],

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gantrymq.client.sending.stamps import Stamps, properties_text
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import properties
+from gantrymq.message.sizes import MAX_PROPERTIES_BYTES
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x01\x02"), min_size=1, max_size=20)
 MARKS = {"TRAN_MSG": "true", "PGROUP": 'g"\\ä'}
@@ -48,8 +49,8 @@ def test_each_message_gets_an_id_but_one_that_has_it() -> None:
 def test_all_of_it_may_be_as_long_as_the_field_of_its_length_says() -> None:
     for marks in ({}, MARKS):
         added = len(properties.encode({**marks, "UNIQ_KEY": "K0", "WAIT": "true"}).encode())
-        fits = {"a": "x" * (properties.MAX_BYTES - added - 3)}
-        assert len(msgspec.json.decode(stamps(marks).stamp(fits, 0)[1]).encode()) == properties.MAX_BYTES
+        fits = {"a": "x" * (MAX_PROPERTIES_BYTES - added - 3)}
+        assert len(msgspec.json.decode(stamps(marks).stamp(fits, 0)[1]).encode()) == MAX_PROPERTIES_BYTES
         too_long = {"a": fits["a"] + "x"}
         with pytest.raises(MessageIllegal, match="32767"):
             stamps(marks).stamp(too_long, 0)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.message import properties
+from gantrymq.message.sizes import MAX_PROPERTIES_BYTES
 from gantrymq.message.system_topics import HALF
 from gantrymq.protocol.stored_message import decode_record, pack_host
 from gantrymq.transactions.records.check_message import message_of_record, message_to_check, store_host_of
@@ -42,7 +43,7 @@ def made_of(record: bytes, queue_offset: int = 7, log_offset: int = 4711, group:
 
 def test_anything_else_takes_the_long_way() -> None:
     good = text_of("PG", "Orders", 2)
-    room = properties.MAX_BYTES - len(text_of("PG", "Orders", 2, long="x")) + 1
+    room = MAX_PROPERTIES_BYTES - len(text_of("PG", "Orders", 2, long="x")) + 1
     assert made_of(stored(good)) is not None
     others = [
         stored(good, topic="Orders"), stored(good, host=pack_host("[2001:db8::1]:1")),

@@ -18,12 +18,11 @@ from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.errors import StoreError
+from gantrymq.message.sizes import PULL_ANSWER_BYTES
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import GetResult, GetStatus
 
-MAX_BYTES_CAP: Final = 4 * 1024 * 1024
-"""Bytes of one answer, whatever the client asks for: one slow reader must not hold much memory."""
 MAX_SUSPEND_MS: Final = 60_000
 """How long a pull is held at most, whatever the client asks for."""
 
@@ -108,7 +107,7 @@ class Pulls:
                 request.queue_id,
                 request.offset,
                 max(1, min(request.count, config.pull.max_transfer_count_on_message_in_memory)),
-                max(1, min(max_bytes, MAX_BYTES_CAP)),
+                max(1, min(max_bytes, PULL_ANSWER_BYTES)),
                 selection.tag_codes,
                 selection.wants,
                 selection.terms,

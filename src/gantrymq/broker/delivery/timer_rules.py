@@ -20,8 +20,6 @@ from gantrymq.protocol.hosts import pack_host
 from gantrymq.store.timer_log import DEFAULT, DELETE, FIRST, ROLL, Unit
 from gantrymq.store.values import NewRecord
 
-HEADROOM_BYTES: Final = 128
-"""Free bytes the properties of a timer message keep for what is added when it is rolled and delivered."""
 _LONG: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _ADDED: Final = frozenset({properties.TIMER_ENQUEUE_MS, properties.TIMER_DEQUEUE_MS, properties.TIMER_ROLL_TIMES})
 

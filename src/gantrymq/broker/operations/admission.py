@@ -19,6 +19,7 @@ from gantrymq.broker.registries.topics import MESSAGE_TYPE, TooMany, Topics
 from gantrymq.broker.submission import Submission
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import flags, properties, system_topics
+from gantrymq.message.sizes import MAX_PROPERTIES_BYTES
 from gantrymq.protocol.files.topics import PERM_WRITE, TopicConfig
 from gantrymq.runtime.rng import Rng
 from gantrymq.store.room import Room, Use
@@ -166,7 +167,7 @@ class Admission:
 
 def check_properties(text: str, headroom: int = 0) -> None:
     """Raise Refused when the properties with all additions leave less than ``headroom`` bytes."""
-    limit = properties.MAX_BYTES - headroom
+    limit = MAX_PROPERTIES_BYTES - headroom
     if len(text) * _UTF8_MAX_BYTES <= limit:
         return
     size = len(text.encode())

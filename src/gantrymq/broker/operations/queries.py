@@ -9,6 +9,7 @@ from gantrymq.broker.client import Reader
 from gantrymq.broker.message_rights import MessageRights
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.message.message import StoredMessage
+from gantrymq.message.sizes import QUERY_ANSWER_BYTES
 from gantrymq.protocol.stored_message import encode_stored
 from gantrymq.store.message_store import MessageStore
 
@@ -16,8 +17,6 @@ UNIQUE_KEY_MAX: Final = 32
 """Messages found by a unique key, as in Apache's broker (defaultQueryMaxNum)."""
 KEY_MAX: Final = 64
 """Messages found by a key at most."""
-ANSWER_MAX_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of the messages found by a key; an answer must fit into a frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Queries:
     """Questions for single messages."""
 
     def __init__(
-        self, store: MessageStore, rights: MessageRights | None, answer_max_bytes: int = ANSWER_MAX_BYTES
+        self, store: MessageStore, rights: MessageRights | None, answer_max_bytes: int = QUERY_ANSWER_BYTES
     ) -> None:
         """``rights``: judges what is found in topics of the system; None: the broker has no users."""
         self._store = store

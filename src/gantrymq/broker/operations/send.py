@@ -9,7 +9,7 @@ from functools import partial
 
 from gantrymq.broker.client import Client
 from gantrymq.broker.delivery.delay_levels import park
-from gantrymq.broker.delivery.timer_rules import HEADROOM_BYTES, park_for
+from gantrymq.broker.delivery.timer_rules import park_for
 from gantrymq.broker.durability import Done, Durability, refusal
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
@@ -32,6 +32,7 @@ from gantrymq.broker.operations.send_half import ORDINARY_KEY_CHARACTERS, HalfSe
 from gantrymq.broker.submission import Answered, Stored, Submission, answer, not_safe
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import properties, recall_handle, system_topics
+from gantrymq.message.sizes import TIMER_HEADROOM_BYTES
 from gantrymq.protocol.message_ids import UniqueIds
 from gantrymq.store.values import NewRecord
 
@@ -147,7 +148,7 @@ class Sends:
             record = park(record, level, self._delays_and_retries.delays_ms, self._delays_and_retries.now_ms())
         handle, headroom = None, 0
         if slot_ms is not None:
-            record, headroom = park_for(record, slot_ms), HEADROOM_BYTES
+            record, headroom = park_for(record, slot_ms), TIMER_HEADROOM_BYTES
             if not topic.startswith(system_topics.RETRY_PREFIX):
                 # One more, so that what the time is rounded down to is the slot again.
                 handle = recall_handle.encode(topic, self._broker_name, slot_ms + 1, unique_key)

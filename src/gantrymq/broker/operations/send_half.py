@@ -15,10 +15,9 @@ from gantrymq.broker.submission import Answered, Stored, Submission, answer, not
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message_types import TRANSACTION
+from gantrymq.message.sizes import HALF_HEADROOM_BYTES
 from gantrymq.store.values import NewRecord
 
-HALF_HEADROOM_BYTES: Final = 1024
-"""Free bytes the properties of a half message keep for what parking or resuming it adds later (X2)."""
 ORDINARY_KEY_CHARACTERS: Final = 255
 """A half message with a longer unique key has its room checked: the key is stored twice. Those of clients have 32."""
 """Message types of topics that take half messages; None: the topic was given none."""

@@ -14,11 +14,12 @@ from gantrymq.broker.durability import Done, Durability, refusal
 from gantrymq.broker.operations.admission import SENDER_FLAGS, Admission, Target, check_properties, separated
 from gantrymq.broker.operations.half_messages import HalfMessages, PlacedHalf
 from gantrymq.broker.operations.properties_text import NOT_ORDINARY, read_ordinary
-from gantrymq.broker.operations.send_half import HALF_HEADROOM_BYTES, ORDINARY_KEY_CHARACTERS, HalfSends
+from gantrymq.broker.operations.send_half import ORDINARY_KEY_CHARACTERS, HalfSends
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.submission import Submission
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import properties
+from gantrymq.message.sizes import HALF_HEADROOM_BYTES
 from gantrymq.message.submission import BatchItem
 from gantrymq.protocol.stored_message import Birth
 from gantrymq.store.log.appender import RunItem

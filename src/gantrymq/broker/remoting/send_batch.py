@@ -11,8 +11,9 @@ from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.broker.remoting.send_answers import SendAnswers
 from gantrymq.errors import MessageIllegal
+from gantrymq.message.sizes import MAX_BATCH_MESSAGES
 from gantrymq.message.submission import BatchItem
-from gantrymq.protocol.batch import MESSAGES_MAX, split_batch
+from gantrymq.protocol.batch import split_batch
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.send import SendMessage
 
@@ -40,6 +41,6 @@ class SendBatchHandler:
 def _items(body: bytes) -> Iterator[BatchItem]:
     """Read when somebody asks for the first: not of a batch that is refused for its size."""
     try:
-        yield from split_batch(body, MESSAGES_MAX)
+        yield from split_batch(body, MAX_BATCH_MESSAGES)
     except MessageIllegal as error:
         raise Refused(Refusal.MESSAGE_ILLEGAL, str(error)) from error

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gantrymq.client.config import READ_BODY_BYTES, TransactionProducerConfig
+from gantrymq.client.config import TransactionProducerConfig
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.namespaces import without_namespace
 from gantrymq.client.large_bodies import begun_view, complete
@@ -37,6 +37,7 @@ from gantrymq.client.sending.longest_transaction import RUNNING
 from gantrymq.client.tracing.watch import Check, Watch
 from gantrymq.message import properties
 from gantrymq.message.message import MessageView, StoredMessage
+from gantrymq.message.sizes import LARGEST_READ_BODY_BYTES
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, encode_request
@@ -175,7 +176,7 @@ class CheckBack:
         try:
             async with self._free:
                 if question.view.body_cut:
-                    most = max(READ_BODY_BYTES, self._config.max_message_bytes)
+                    most = max(LARGEST_READ_BODY_BYTES, self._config.max_message_bytes)
                     await complete(question.view, question.stored, most)
                 outcome = await self._outcome(question.view, question.transaction_id, question.check)
         except BaseException as error:

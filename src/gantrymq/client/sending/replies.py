@@ -10,13 +10,13 @@ import asyncio
 import logging
 from typing import Final
 
-from gantrymq.client.config import READ_BODY_BYTES
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.large_bodies import ON_LOOP_BYTES, plain
 from gantrymq.errors import BodyTooLarge, GantryError, MessageIllegal, TimedOut
 from gantrymq.message import flags, properties
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import LogOffset, MessageQueue, QueueOffset
+from gantrymq.message.sizes import LARGEST_READ_BODY_BYTES
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.compression import decompressed_start
@@ -102,7 +102,7 @@ class Replies:
 
     async def _complete(self, view: MessageView, packed: bytes, answer: asyncio.Future[MessageView]) -> None:
         """A reply that is too large to be decompressed on the event loop."""
-        most = max(READ_BODY_BYTES, self._largest)
+        most = max(LARGEST_READ_BODY_BYTES, self._largest)
         try:
             view.body, whole = await plain(packed, view.sys_flag, most)
             if not whole:

@@ -14,6 +14,7 @@ import msgspec
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import properties
 from gantrymq.message.properties import UNIQ_KEY, WAIT
+from gantrymq.message.sizes import MAX_PROPERTIES_BYTES
 
 _json: Final = msgspec.json.Encoder().encode
 _TAIL: Final = _json(f"\x02{WAIT}\x01true\x02")[1:]
@@ -70,10 +71,10 @@ def properties_text(values: Mapping[str, str], more_bytes: int = 0) -> str:
     # properties one by one.
     if text.count("\x01") != len(values) or text.count("\x02") != len(values) or "\x01\x02" in text:
         text = properties.encode(values)
-    most = properties.MAX_BYTES - more_bytes
+    most = MAX_PROPERTIES_BYTES - more_bytes
     if len(text) > most or (not text.isascii() and len(text.encode()) > most):
         raise MessageIllegal(
-            f"the properties (tags, keys and user properties) take more than {properties.MAX_BYTES} bytes; "
+            f"the properties (tags, keys and user properties) take more than {MAX_PROPERTIES_BYTES} bytes; "
             "move some of them into the body"
         )
     return text

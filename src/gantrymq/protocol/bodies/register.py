@@ -22,11 +22,11 @@ from msgspec import field
 
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
 from gantrymq.message import flags
+from gantrymq.message.sizes import MAX_FRAME_BYTES
 from gantrymq.protocol import lenient_json
 from gantrymq.protocol.body import DIALECT_BYTES, Body
 from gantrymq.protocol.compression import decompress
 from gantrymq.protocol.files.topics import DataVersion, TopicConfig, TopicTable
-from gantrymq.protocol.frame import MAX_FRAME_BYTES
 
 MAPPING_SINCE_VERSION: Final = 413
 """5.0.0: from this version of the sender on, the compressed form ends with the mappings of static topics."""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import properties
-from gantrymq.message.validation import MAX_BODY_BYTES
+from gantrymq.message.sizes import MAX_BODY_BYTES, MAX_PROPERTIES_BYTES
 from gantrymq.spark.sink.columns import SinkColumns
 from gantrymq.spark.sink.ids import unique_keys
 
@@ -149,7 +149,7 @@ class Encoder:
                 raise self._illegal(
                     long_body, f"has {bodies[long_body]} bytes of body", "send a reference to the data instead"
                 )
-            if texts[long_text] > properties.MAX_BYTES - PROPERTIES_ROOM:
+            if texts[long_text] > MAX_PROPERTIES_BYTES - PROPERTIES_ROOM:
                 raise self._illegal(
                     long_text, f"has {texts[long_text]} bytes of properties", "move some of them into the body"
                 )

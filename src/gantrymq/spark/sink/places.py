@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.protocol.compression import MAX_BYTES
+from gantrymq.message.sizes import MAX_DECOMPRESSED_BYTES
 from gantrymq.spark.sink.ids import KEY_CHARACTERS, unique_keys
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def encode_piece(piece: Piece) -> bytes:
 def decode_piece(body: bytes) -> Piece:
     """Raises RemoteProtocolError when the body is no piece."""
     try:
-        plain = zlib.decompressobj().decompress(body, MAX_BYTES)
+        plain = zlib.decompressobj().decompress(body, MAX_DECOMPRESSED_BYTES)
         return msgspec.msgpack.decode(plain, type=Piece)
     except (zlib.error, msgspec.DecodeError) as error:
         raise RemoteProtocolError(f"a message in the topic of places cannot be read: {error}") from error

@@ -8,18 +8,10 @@ from typing import TypeAlias
 from zlib import crc32
 
 from gantrymq.errors import InvariantViolated, MessageIllegal
-from gantrymq.message import flags, properties
+from gantrymq.message import flags
 from gantrymq.message.message_types import DELAY, TRANSACTION, plain_type, type_in
-from gantrymq.protocol.stored_message import (
-    CRC_MASK,
-    FIXED_SIZE,
-    HEAD,
-    HOSTS_V6,
-    MAGIC_V1,
-    TOPIC_V1_MAX_BYTES,
-    Birth,
-    encode_record,
-)
+from gantrymq.message.sizes import MAX_PROPERTIES_BYTES, TOPIC_V1_MAX_BYTES
+from gantrymq.protocol.stored_message import CRC_MASK, FIXED_SIZE, HEAD, HOSTS_V6, MAGIC_V1, Birth, encode_record
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.dispatch import Dispatch, Pending, tags_code_of
 from gantrymq.store.log.commit_log import CommitLog
@@ -149,8 +141,8 @@ class Appender:
             for body, text, flag, key, tags in items:
                 packed = text.encode()
                 length = len(packed)
-                if length > properties.MAX_BYTES:
-                    raise MessageIllegal(f"the properties have {length} bytes; at most {properties.MAX_BYTES} fit")
+                if length > MAX_PROPERTIES_BYTES:
+                    raise MessageIllegal(f"the properties have {length} bytes; at most {MAX_PROPERTIES_BYTES} fit")
                 size = without_parts + len(body) + length
                 head = HEAD.pack(
                     size, MAGIC_V1, crc32(body) & CRC_MASK, queue_id, flag, offset, place, sys_flag, born_timestamp,

@@ -12,18 +12,12 @@ from typing import Final
 from gantrymq.errors import CorruptRecord, StoreError
 from gantrymq.message import flags
 from gantrymq.message.message_types import DELAY, TRANSACTION, plain_type, type_in
+from gantrymq.message.sizes import LARGEST_RECORD_BYTES, SMALLEST_RECORD_BYTES
 from gantrymq.protocol.stored_message import BLANK_MAGIC, read_size_and_magic
 from gantrymq.store.dispatch import Dispatch, Pending, queue_tags_code
 from gantrymq.store.log.appender import Appender
 from gantrymq.store.log.commit_log import CommitLog
-from gantrymq.store.log.records import (
-    END_MARK_BYTES,
-    LARGEST_RECORD_BYTES,
-    SMALLEST_RECORD_BYTES,
-    has_queue_entry,
-    made_of,
-    parse,
-)
+from gantrymq.store.log.records import END_MARK_BYTES, has_queue_entry, made_of, parse
 from gantrymq.store.log.writer import LogWriter
 from gantrymq.store.queues.consume_queue import ConsumeQueue
 from gantrymq.store.queues.deleted import DeletedTopics

@@ -9,14 +9,12 @@ from zlib import crc32
 
 from gantrymq.errors import CorruptRecord
 from gantrymq.message import flags
+from gantrymq.message.sizes import LARGEST_RECORD_BYTES, SMALLEST_RECORD_BYTES
 from gantrymq.protocol.stored_message import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
 from gantrymq.store.files.segmented_file import SegmentedFile
 
 CHUNK_BYTES: Final = 1 << 20
 """How much of the log is read in one go."""
-LARGEST_RECORD_BYTES: Final = 64 << 20
-"""A size field above this is garbage: bodies are limited to a few MiB."""
-SMALLEST_RECORD_BYTES: Final = 91
 END_MARK_BYTES: Final = 8
 """Size and magic of the mark at the end of a file; a record leaves at least this much room behind it."""
 

@@ -11,17 +11,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from gantrymq.errors import MessageIllegal
+from gantrymq.message.sizes import LARGEST_RECORD_BYTES, SMALLEST_RECORD_BYTES
 from gantrymq.message.system_topics import check_topic
 from gantrymq.protocol.stored_message import MAGIC_V2
 from gantrymq.store.files.segmented_file import SegmentedFile
-from gantrymq.store.log.records import (
-    LARGEST_RECORD_BYTES,
-    PLACE_BYTES,
-    SMALLEST_RECORD_BYTES,
-    body_place,
-    has_queue_entry,
-    place_of,
-)
+from gantrymq.store.log.records import PLACE_BYTES, body_place, has_queue_entry, place_of
 
 _HEAD: Final = struct.Struct(">4xI4xi4xq8xi")
 """magic, queue id, queue offset, system flag"""

@@ -12,18 +12,12 @@ from zlib import crc32
 
 from gantrymq.errors import CorruptRecord
 from gantrymq.message.queues import QueueOffset
+from gantrymq.message.sizes import SMALLEST_RECORD_BYTES
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.dispatch import queue_tags_code
 from gantrymq.store.files.checkpoint import HEAD_BYTES, Checkpoint, Mark
 from gantrymq.store.files.segmented_file import SegmentedFile
-from gantrymq.store.log.records import (
-    PLACE_BYTES,
-    SMALLEST_RECORD_BYTES,
-    LogWalk,
-    has_queue_entry,
-    looks_torn,
-    place_of,
-)
+from gantrymq.store.log.records import PLACE_BYTES, LogWalk, has_queue_entry, looks_torn, place_of
 from gantrymq.store.queues.consume_queue import BLANK_SIZE, ConsumeQueue, Entry
 from gantrymq.store.queues.queue_table import QueueTable
 from gantrymq.store.recovery.cases import Case, Facts, decide

@@ -8,6 +8,7 @@ from zlib import crc32
 
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
+from gantrymq.message.sizes import MAX_PROPERTIES_BYTES, TOPIC_V1_MAX_BYTES
 from gantrymq.message.system_topics import HALF
 from gantrymq.protocol.stored_message import (
     AT_BODY,
@@ -16,7 +17,6 @@ from gantrymq.protocol.stored_message import (
     AT_STORE_TIMESTAMP,
     CRC_MASK,
     FIXED_SIZE,
-    TOPIC_V1_MAX_BYTES,
     birth_of,
     encode_moved,
     encode_record,
@@ -70,7 +70,7 @@ def message_of_record(
         and _CHECK_TIMES not in text
     )
     packed = b"%b%b\x01%d\x02" % (text, _CHECK_TIMES, checks)
-    if not expected or len(packed) > properties.MAX_BYTES:
+    if not expected or len(packed) > MAX_PROPERTIES_BYTES:
         return None
     stored_at, store_host = _STORED.unpack_from(record, AT_STORE_TIMESTAMP)
     return encode_moved(

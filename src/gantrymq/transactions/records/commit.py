@@ -10,18 +10,9 @@ from zlib import crc32
 from gantrymq.errors import InvariantViolated
 from gantrymq.message import flags
 from gantrymq.message.message_types import NORMAL, TRANSACTION
+from gantrymq.message.sizes import TOPIC_V1_MAX_BYTES
 from gantrymq.message.system_topics import OP
-from gantrymq.protocol.stored_message import (
-    AT_BODY,
-    AT_MAGIC,
-    CRC_MASK,
-    HEAD,
-    HOSTS_V6,
-    MAGIC_V1,
-    MOVED,
-    TOPIC_V1_MAX_BYTES,
-    tail_of,
-)
+from gantrymq.protocol.stored_message import AT_BODY, AT_MAGIC, CRC_MASK, HEAD, HOSTS_V6, MAGIC_V1, MOVED, tail_of
 from gantrymq.store.dispatch import Pending, tags_code_of
 from gantrymq.store.log.appender import Appender
 from gantrymq.transactions.records.half import (
