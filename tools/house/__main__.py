@@ -1,7 +1,11 @@
-"""Prints the figures of the house; exits with 1 when there is a circle, or when a change touches too many rooms."""
+"""Prints the figures of the house; exits with 1 when there is a circle, or when a change touches too many rooms.
+
+With ``--trips`` also how many files and calls a message needs (``python -m tools.trips``), which takes seconds.
+"""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 from . import PACKAGE, arrows, beyond_the_disk, circles, doors_named, lines
@@ -25,6 +29,9 @@ def main() -> int:
         touched = rooms(change, PACKAGE)
         far += len(touched) > change.limit
         print(f"    {len(touched)} of {change.limit}  {change.title}: {', '.join(touched)}")
+    if "--trips" in sys.argv:
+        print("files and calls that one message needs:", flush=True)
+        subprocess.run([sys.executable, "-m", "tools.trips"], check=True)
     return 1 if around or far else 0
 
 
