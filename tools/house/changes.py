@@ -33,6 +33,8 @@ CHANGES: Final = (
     Change("a metric (rocketmq_delay_message_latency_seconds)", 1, r"rocketmq_delay_message_latency|DELAY_LATENCY"),
     Change("a type of messages (FIFO)", 3, r"^FIFO$"),
     Change("a compression (ZSTD)", 2, r"^ZSTD$|COMPRESSION_ZSTD|^zstandard$"),
+    Change("a dialect of SQL (MariaDB)", 3, r"(?i)^(is_|mysql_is_)?mariadb$"),
+    Change("a setting of a client (remembered_transactions)", 1, r"^remembered_transactions$"),
     Change("a rule of retention (by the space in use)", 2, r"disk_space_clean_forcibly_ratio"),
 )
 

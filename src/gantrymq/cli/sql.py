@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,23 +42,14 @@ def sql() -> None:
     """The tables of local transactions with messages (gantrymq.sql)."""
 
 
-class Dialect(enum.StrEnum):
-    """What --dialect may be."""
-
-    POSTGRESQL = DatabaseKind.POSTGRESQL.value
-    MYSQL = DatabaseKind.MYSQL.value
-    MARIADB = DatabaseKind.MARIADB.value
-    SQLITE = DatabaseKind.SQLITE.value
-
-
 @app.command("ddl")
 def print_ddl(
-    dialect: Annotated[Dialect, typer.Option("--dialect", "-d", help="Which database they are for.")],
+    dialect: Annotated[DatabaseKind, typer.Option("--dialect", "-d", help="Which database they are for.")],
     table: Annotated[str, typer.Option("--table", help="Name of the outcome table, perhaps with a schema.")] = OUTCOMES,
     inbox_table: Annotated[str, typer.Option("--inbox-table", help="Name of the inbox table.")] = INBOX,
 ) -> None:
     """Print the statements that create both tables, for your migrations. They may be executed again."""
-    for statement in guarded(lambda: ddl(DatabaseKind(dialect.value), table, inbox_table), "sql ddl"):
+    for statement in guarded(lambda: ddl(dialect, table, inbox_table), "sql ddl"):
         typer.echo(f"{statement};")
 
 

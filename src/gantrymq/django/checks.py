@@ -10,9 +10,10 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import connections
 
 from gantrymq.django import project_settings
-from gantrymq.django.django_database import VENDORS, DjangoDatabase
+from gantrymq.django.django_database import DjangoDatabase
 from gantrymq.django.project_settings import NAME, ProjectSettings
 from gantrymq.django.running import table_is_missing
+from gantrymq.sql.rows.dialect import VENDORS
 from gantrymq.sql.rules.outcomes import failed
 
 REQUEST_S: Final = 30

@@ -32,7 +32,6 @@ from gantrymq.django.django_database import insert
 from gantrymq.django.watching import Watch
 from gantrymq.errors import GantryError, TransactionBroken
 from gantrymq.message.message import Message
-from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rules.broken import ENDED_INSIDE, SAVEPOINT_LOST
 from gantrymq.sql.rules.claim import Answer
 from gantrymq.sql.rules.failed_commit import error_after
@@ -237,7 +236,7 @@ class ConnectionHooks:
             return
         self._check_same(guard)
         guard.check()
-        if guard.kind is DatabaseKind.POSTGRESQL:
+        if guard.kind.facts.compares_mark:
             self._enlisted.mark, guard.proved = guard.mark, True
         elif self._watch is not None:
             self._watch.verify()  # before the insert: where no transaction runs, that would commit by itself

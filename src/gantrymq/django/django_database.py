@@ -14,11 +14,9 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from gantrymq.errors import ConfigError
-from gantrymq.sql.rows.dialect import DatabaseKind, Dialect, dialect_of
+from gantrymq.sql.rows.dialect import KINDS, SHARED_NAME, VENDORS, Dialect, dialect_of_vendor
 from gantrymq.sql.transaction.database import Rows
 
-VENDORS: Final = {"postgresql": DatabaseKind.POSTGRESQL, "mysql": DatabaseKind.MYSQL, "sqlite": DatabaseKind.SQLITE}
-"""Django's names. It calls MariaDB ``mysql``, too."""
 IDLE: Final = 4
 """As many as there are threads that answer check-backs (``check_threads``)."""
 _inherited: Final[list[BaseDatabaseWrapper]] = []
@@ -83,22 +81,21 @@ class DjangoDatabase:
     def _settings(self, connection: BaseDatabaseWrapper) -> dict[str, Any]:
         # Not from Django's pool: its connections may all wait for this claim.
         options = {key: value for key, value in connection.settings_dict["OPTIONS"].items() if key != "pool"}
-        if connection.vendor == "sqlite":  # which has no such limit for one statement
+        if connection.vendor in KINDS and KINDS[connection.vendor].facts.in_process:  # no such limit for one statement
             options["timeout"] = self._claim_timeout_s
         return {**connection.settings_dict, "OPTIONS": options}
 
 
 def dialect_of_connection(connection: BaseDatabaseWrapper) -> Dialect:
     """Connects to find out which of MySQL and MariaDB it is."""
-    kind = VENDORS.get(connection.vendor)
-    if kind is None:
+    vendor = connection.vendor
+    if vendor not in VENDORS:
         raise ConfigError(
-            f"the database {connection.alias!r} is of the kind {connection.vendor!r}, which is not supported; "
+            f"the database {connection.alias!r} is of the kind {vendor!r}, which is not supported; "
             f"supported are {', '.join(VENDORS)}"
         )
-    if kind is DatabaseKind.MYSQL and connection.mysql_is_mariadb:
-        kind = DatabaseKind.MARIADB
-    return dialect_of(kind.value, "format")  # Django's cursors take %s for every database
+    is_mariadb = vendor == SHARED_NAME and connection.mysql_is_mariadb
+    return dialect_of_vendor(vendor, "format", is_mariadb)  # Django's cursors take %s for every database
 
 
 def execute(connection: BaseDatabaseWrapper, statement: str, parameters: tuple[Any, ...]) -> Rows:

@@ -12,9 +12,8 @@ from django.db.migrations.operations.base import Operation
 from gantrymq.django.django_database import dialect_of_connection, execute
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.sql.rows.dialect import Dialect
-from gantrymq.sql.rows.tables import INBOX, OUTCOMES, ddl
+from gantrymq.sql.rows.tables import INBOX, OUTCOMES, before_ddl, ddl
 from gantrymq.sql.rules.claim import Failed
-from gantrymq.sql.rules.creation import before_ddl
 from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, Statement, failed
 from gantrymq.sql.rules.runner import performed
 from gantrymq.sql.transaction.database import Rows

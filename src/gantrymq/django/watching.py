@@ -14,8 +14,8 @@ from typing import Any, Final
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from gantrymq.django import project_settings
-from gantrymq.django.django_database import VENDORS, dialect_of_connection
-from gantrymq.sql.rows.dialect import DatabaseKind
+from gantrymq.django.django_database import dialect_of_connection
+from gantrymq.sql.rows.dialect import VENDORS
 from gantrymq.sql.rules import proof
 from gantrymq.sql.transaction.guard import Guard
 
@@ -85,7 +85,7 @@ class Watch:
         with self._connection.wrap_database_errors:
             cursor = raw.cursor()
             try:
-                if guard.kind is DatabaseKind.SQLITE and not raw.in_transaction:
+                if guard.kind.facts.in_process and not raw.in_transaction:
                     # Without autocommit, sqlite3 begins at the first INSERT. A savepoint outside of a transaction would
                     # be one itself, and its release the commit.
                     cursor.execute("BEGIN")

@@ -19,9 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gantrymq.sql.rows.dialect import DatabaseKind, dialect_of
-from gantrymq.sql.rows.tables import INBOX, OUTCOMES, check_name, ddl
-from gantrymq.sql.rules.creation import before_ddl
+from gantrymq.sql.rows.dialect import DatabaseKind, dialect_in_sqlalchemy
+from gantrymq.sql.rows.tables import INBOX, OUTCOMES, before_ddl, check_name, ddl
 
 _OURS: Final = (OUTCOMES, INBOX)
 
@@ -48,6 +47,4 @@ def include_name(name: str | None, kind: str, parents: Mapping[str, str | None])
 
 
 def _kind(op: Any) -> DatabaseKind:
-    dialect = op.get_context().dialect
-    name = "mariadb" if getattr(dialect, "is_mariadb", False) else dialect.name
-    return dialect_of(name, dialect.paramstyle).kind
+    return dialect_in_sqlalchemy(op.get_context().dialect).kind

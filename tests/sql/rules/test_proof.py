@@ -31,4 +31,4 @@ from gantrymq.sql.rules import proof
 )
 def test_a_statement_that_commits_is_known_by_its_text(statement: str, on_mysql: bool, elsewhere: bool) -> None:
     for kind in DatabaseKind:
-        assert proof.commits(kind, statement) is (on_mysql if kind in proof.COMMITS_IMPLICITLY else elsewhere)
+        assert proof.commits(kind, statement) is (on_mysql if kind.facts.commits_implicitly else elsewhere)

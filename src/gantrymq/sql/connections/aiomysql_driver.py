@@ -8,7 +8,7 @@ from typing import Any, Final
 from gantrymq.errors import TransactionBroken
 from gantrymq.sql.connections.drivers import Note
 from gantrymq.sql.connections.mysql_ends import Ends
-from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
+from gantrymq.sql.rows.dialect import Dialect, kind_of_server
 from gantrymq.sql.rules import proof
 from gantrymq.sql.rules.broken import ENDED_INSIDE
 from gantrymq.sql.rules.outcomes import Statement
@@ -30,8 +30,7 @@ class AiomysqlDriver:
         self._ended_inside = False
 
     def dialect(self) -> Dialect:
-        maria = "mariadb" in str(self._connection.get_server_info()).lower()
-        return Dialect(DatabaseKind.MARIADB if maria else DatabaseKind.MYSQL, self.parameter_style)
+        return Dialect(kind_of_server(self._connection.get_server_info()), self.parameter_style)
 
     async def begin(self) -> None:
         # Without autocommit a BEGIN would commit what runs already, of which the status may know nothing yet.

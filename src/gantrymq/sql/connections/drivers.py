@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from gantrymq.errors import ConfigError
 from gantrymq.errors import TransactionBroken as TransactionBroken
 from gantrymq.sql.connections.mysql_ends import Ends
-from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
+from gantrymq.sql.rows.dialect import DatabaseKind, Dialect, kind_of_server
 from gantrymq.sql.rules import proof
 from gantrymq.sql.rules.broken import ENDED_INSIDE, FAILED_INSIDE
 from gantrymq.sql.rules.outcomes import Statement
@@ -191,8 +191,7 @@ class PyMySQLDriver(_OfConnection):
         self._ended_inside = False
 
     def dialect(self) -> Dialect:
-        maria = "mariadb" in str(self._connection.get_server_info()).lower()
-        return Dialect(DatabaseKind.MARIADB if maria else DatabaseKind.MYSQL, self.parameter_style)
+        return Dialect(kind_of_server(self._connection.get_server_info()), self.parameter_style)
 
     def begin(self) -> None:
         # Without autocommit a BEGIN would commit what runs already, of which the status may know nothing yet.

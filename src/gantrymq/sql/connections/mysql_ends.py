@@ -52,4 +52,4 @@ class Ends:
     def succeeded(self, ran: bool, statement: str) -> None:
         """``ran``: whether a transaction ran before the statement."""
         ended = ran and not self.runs and statement.lstrip()[:8].upper() != "ROLLBACK"
-        self.committed = self.committed or ended or proof.commits(DatabaseKind.MARIADB, statement)
+        self.committed = self.committed or ended or proof.commits(DatabaseKind.MYSQL, statement)

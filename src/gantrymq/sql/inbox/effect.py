@@ -15,7 +15,7 @@ from gantrymq.message.message import Message, MessageView
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.sql.inbox.rows import InboxRows, Key, row_id, unusable
 from gantrymq.sql.inbox.sources import Source
-from gantrymq.sql.rows.dialect import Dialect, dialect_of
+from gantrymq.sql.rows.dialect import Dialect, dialect_in_sqlalchemy
 from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules.claim import Rows
 from gantrymq.sql.rules.outcomes import Statement
@@ -216,7 +216,7 @@ class Effect:
             session.begin()
         connection = session.connection()
         self._root = session.get_transaction()
-        dialect = dialect_of(connection.dialect.name, connection.dialect.paramstyle)
+        dialect = dialect_in_sqlalchemy(connection.dialect)
 
         def execute(statement: Statement) -> Rows:
             result = connection.exec_driver_sql(*statement)

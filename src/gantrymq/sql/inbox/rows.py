@@ -26,7 +26,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.message import properties
 from gantrymq.message.message import MessageView
 from gantrymq.message.system_topics import RETRY_PREFIX
-from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
+from gantrymq.sql.rows.dialect import Dialect
 from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rows.tables import INBOX, InboxStatements
 from gantrymq.sql.rules.claim import Rows
@@ -70,7 +70,7 @@ class InboxRows:
 
     def __init__(self, dialect: Dialect, group: str, table: str = INBOX) -> None:
         self.statements: Final = InboxStatements(dialect, table)
-        self._answers = dialect.kind is DatabaseKind.POSTGRESQL
+        self._answers = dialect.kind.facts.refuses_after_error
         self._group = group
 
     def take(self, ids: Sequence[str], now_ms: int) -> Generator[Statement, Rows, set[str]]:

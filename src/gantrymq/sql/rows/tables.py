@@ -88,6 +88,16 @@ def ddl(kind: DatabaseKind, outcomes: str = OUTCOMES, inbox: str = INBOX) -> lis
     ]
 
 
+LOCK: Final = 0x67616E747279
+"""The key of the lock: ``gantry`` in ASCII. Advisory locks are numbers that programs agree on."""
+_LOCKS: Final = {DatabaseKind.POSTGRESQL: [f"SELECT pg_advisory_xact_lock({LOCK})"]}
+
+
+def before_ddl(kind: DatabaseKind) -> list[str]:
+    """What a migration executes before the statements of ``ddl``; see ``rules.creation``."""
+    return _LOCKS.get(kind, [])
+
+
 def inbox_ddl(kind: DatabaseKind, inbox: str = INBOX) -> list[str]:
     """The same for the inbox alone."""
     words, end = _WORDS[kind], _END[kind]
@@ -204,8 +214,8 @@ class InboxStatements:
         self.kind: Final = dialect.kind
         self.insert: Final = written(f"INSERT INTO {name} (consumer_group, message_id, consumed_at) VALUES (?, ?, ?)")  # nosec B608
         """group, id of the message, ms since 1970"""
-        # PostgreSQL ends a transaction with the first error in it, so there the second row must not be one.
-        unless = " ON CONFLICT DO NOTHING RETURNING 1" if dialect.kind is DatabaseKind.POSTGRESQL else ""
+        # Where an error ends the transaction, the second row must not be one.
+        unless = " ON CONFLICT DO NOTHING RETURNING 1" if dialect.kind.facts.refuses_after_error else ""
         self.take: Final = self.insert + unless
         """The same. If the row is there already, then on PostgreSQL none comes back, and elsewhere it fails as a
         duplicate. All wait for a transaction that has inserted the same and has not ended."""

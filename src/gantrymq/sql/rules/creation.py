@@ -18,15 +18,12 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Final
 
-from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rules.claim import Rows
 from gantrymq.sql.rules.outcomes import Statement
 
 ATTEMPTS: Final = 5
 _AGAIN: Final = frozenset({Failure.DUPLICATE, Failure.EXISTS, Failure.CONFLICT, Failure.LOCKED, Failure.DISCONNECTED})
-LOCK: Final = 0x67616E747279
-"""The key of the lock: ``gantry`` in ASCII. Advisory locks are numbers that programs agree on."""
 Creating = Generator[Sequence[Statement], Rows, None]
 
 
@@ -41,8 +38,3 @@ def create(statements: Sequence[str]) -> Creating:
                     raise
             else:
                 break
-
-
-def before_ddl(kind: DatabaseKind) -> list[str]:
-    """What a migration executes before the statements of ``ddl``."""
-    return [f"SELECT pg_advisory_xact_lock({LOCK})"] if kind is DatabaseKind.POSTGRESQL else []

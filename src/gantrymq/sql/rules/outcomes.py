@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.message.system_topics import check_group
-from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
+from gantrymq.sql.rows.dialect import Dialect
 from gantrymq.sql.rows.failures import Failure, is_database_error, read_failure
 from gantrymq.sql.rows.place import Place, engine_without_transactions, parameters_of, read_place, where
 from gantrymq.sql.rows.tables import CLEANED, DATABASE, OUTCOMES, BatchStatements, Outcome, OutcomeStatements
@@ -39,7 +39,7 @@ class Outcomes:
     def insert(self, transaction_id: str, mark: str = "") -> Statement:
         """What the local transaction executes before it commits. It inserts one row, or none, or fails as NOT_NULL when
         this is not the expected database or has not the ``mark``; see ``place``."""
-        compared = bool(mark) and self.dialect.kind is DatabaseKind.POSTGRESQL
+        compared = bool(mark) and self.dialect.kind.facts.compares_mark
         text = self._statements.decide_marked if compared else self._statements.decide
         return text, parameters_of(self.dialect.kind, transaction_id, self.identity, self.group, mark)
 
@@ -48,7 +48,7 @@ class Outcomes:
         and groups consist of letters, digits and ``. % | - _``."""
         first, *others = self._literal.split("?")
         # None has a quote in it: they are made here, or were checked.
-        values = parameters_of(DatabaseKind.POSTGRESQL, transaction_id, self.identity, self.group, mark)
+        values = parameters_of(self.dialect.kind, transaction_id, self.identity, self.group, mark)
         return first + "".join(f"'{value}'{other}" for value, other in zip(values, others, strict=True)) + "; COMMIT"
 
     def look(self) -> list[Statement]:

@@ -39,7 +39,7 @@ def new_mark() -> str:
 
 def place_mark(dialect: Dialect, mark: str) -> Statement:
     """The statement that places it. Its text is always the same: drivers keep such a statement prepared."""
-    if dialect.kind is DatabaseKind.POSTGRESQL:
+    if dialect.kind.facts.compares_mark:
         return dialect.written(f"SELECT set_config('{SETTING}', ?, true)"), (mark,)
     return _SAVEPOINT, ()
 
@@ -47,7 +47,7 @@ def place_mark(dialect: Dialect, mark: str) -> Statement:
 def look(kind: DatabaseKind) -> str:
     """The statement that looks for the mark, without a message: on PostgreSQL it returns it, and elsewhere it fails
     without it (``is_missing``)."""
-    return f"SELECT current_setting('{SETTING}', true)" if kind is DatabaseKind.POSTGRESQL else RELEASE
+    return f"SELECT current_setting('{SETTING}', true)" if kind.facts.compares_mark else RELEASE
 
 
 def is_missing(error: BaseException) -> bool:
@@ -55,8 +55,6 @@ def is_missing(error: BaseException) -> bool:
     return any(missing in str(error) for missing in _MISSING)
 
 
-COMMITS_IMPLICITLY: Final = frozenset({DatabaseKind.MYSQL, DatabaseKind.MARIADB})
-"""Where a statement may commit behind everybody's back."""
 _COMMANDS: Final = re.compile(
     r"\s*(?:(?P<begin>SAVEPOINT)|(?P<release>RELEASE(?:\s+SAVEPOINT)?)"
     r"|(?P<back>ROLLBACK(?:\s+(?:WORK|TRANSACTION))?\s+TO(?:\s+SAVEPOINT)?))\s+(?P<name>[\"`\[]?\w+[\"`\]]?)\s*;?\s*",
@@ -131,4 +129,6 @@ _COMMITS: Final = {
 def commits(kind: DatabaseKind, statement: str) -> bool:
     """Whether the text of a statement says that it commits what was executed before. Those that commit without a word
     (DDL) are seen by the status that a MySQL server sends, see ``Guard``: but not those that answer with rows."""
-    return statement[:1] in "aAbBcCeEoOrRsS \n\t" and _COMMITS[kind in COMMITS_IMPLICITLY].match(statement) is not None
+    return (
+        statement[:1] in "aAbBcCeEoOrRsS \n\t" and _COMMITS[kind.facts.commits_implicitly].match(statement) is not None
+    )

@@ -218,7 +218,7 @@ def _commit_with(
     try:
         if len(enlistment):
             running.check()
-            if running.kind is DatabaseKind.POSTGRESQL:
+            if running.kind.facts.compares_mark:
                 enlistment.mark, running.proved = running.mark, True
             last_statement.postpone_on(pooled, enlistment)
         commit()

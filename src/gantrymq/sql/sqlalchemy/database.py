@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from gantrymq.errors import ConfigError
-from gantrymq.sql.rows.dialect import DatabaseKind, Dialect, dialect_of
+from gantrymq.sql.rows.dialect import SHARED_NAME, Dialect, dialect_in_sqlalchemy
 from gantrymq.sql.transaction.database import Rows
 
 _SHARED: Final = (StaticPool, SingletonThreadPool)
@@ -38,11 +38,10 @@ class SqlAlchemyDatabase:
         self.engine = engine
 
     def dialect(self) -> Dialect:
-        name = self.engine.dialect.name
-        if name == DatabaseKind.MYSQL.value:
-            with self.engine.connect():  # which of the two it is, is known behind the first connection
-                name = DatabaseKind.MARIADB.value if getattr(self.engine.dialect, "is_mariadb", False) else name
-        return dialect_of(name, self.engine.dialect.paramstyle)
+        if self.engine.dialect.name == SHARED_NAME:
+            with self.engine.connect():
+                pass  # only behind it, SQLAlchemy knows which of the two it is
+        return dialect_in_sqlalchemy(self.engine.dialect)
 
     def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows:
         rows: Rows = ()

@@ -167,7 +167,7 @@ def place(connection: Connection, guard: Guard) -> None:
 
 def _place(connection: Connection, dialect: gantrymq_dialect.Dialect, guard: Guard) -> None:
     pooled = connection.connection
-    if guard.kind is DatabaseKind.SQLITE and not getattr(pooled.driver_connection, "in_transaction", True):
+    if guard.kind.facts.in_process and not getattr(pooled.driver_connection, "in_transaction", True):
         # The driver would begin a transaction with the first INSERT only, and not with CREATE TABLE or WITH.
         level = getattr(pooled.dbapi_connection, "isolation_level", None) or ""
         connection.exec_driver_sql(f"BEGIN {level}".strip())
@@ -184,11 +184,8 @@ def _drop(of: ref[Guard], number: int) -> None:
 
 def known_dialect(connection: Connection) -> gantrymq_dialect.Dialect | None:
     """None: it is not supported."""
-    name = connection.dialect.name
-    if name == DatabaseKind.MYSQL.value and getattr(connection.dialect, "is_mariadb", False):
-        name = DatabaseKind.MARIADB.value
     try:
-        return gantrymq_dialect.dialect_of(name, connection.dialect.paramstyle)
+        return gantrymq_dialect.dialect_in_sqlalchemy(connection.dialect)
     except ConfigError:
         return None  # which the start refuses
 
@@ -199,7 +196,8 @@ def in_autocommit(connection: Connection) -> bool:
         return True
     detect = getattr(connection.dialect, "detect_autocommit_setting", None)
     pooled = connection.connection
-    if connection.dialect.name == DatabaseKind.SQLITE.value:
+    known = known_dialect(connection)
+    if known is not None and known.kind.facts.in_process:
         # With the transaction control of old, isolation_level=None only means that nobody says BEGIN: we do. With that
         # of Python 3.12, its commit() would do nothing.
         return getattr(pooled.driver_connection, "autocommit", None) is True

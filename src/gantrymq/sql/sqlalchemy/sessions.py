@@ -27,7 +27,6 @@ from sqlalchemy.orm import Session, SessionTransaction, scoped_session, sessionm
 
 from gantrymq.errors import ConfigError, TransactionBroken
 from gantrymq.message.message import Message
-from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rules.broken import SENT_TOO_LATE
 from gantrymq.sql.sqlalchemy import guard
 from gantrymq.sql.sqlalchemy.database import insert
@@ -156,7 +155,7 @@ def _prepare(session: Session, enlistment: Enlistment) -> None:
     if guarded is not None:
         guarded.check()
         guarded.needed = True
-        if guarded.kind is DatabaseKind.POSTGRESQL:
+        if guarded.kind.facts.compares_mark:
             enlistment.mark, guarded.proved = guarded.mark, True
     if postpone(session, enlistment):
         return

@@ -75,7 +75,7 @@ class Guard:
         cursor = connection.cursor()
         try:
             cursor.execute(proof.look(self.kind))
-            found = cursor.fetchone()[0] if self.kind is DatabaseKind.POSTGRESQL else self.mark
+            found = cursor.fetchone()[0] if self.kind.facts.compares_mark else self.mark
         except Exception as error:
             if proof.is_missing(error):
                 raise TransactionBroken(ENDED_INSIDE) from error
@@ -133,7 +133,7 @@ class Guard:
 
     def failed(self, error: BaseException, connection: Any) -> None:
         """A statement has failed. ``connection``: that of the driver."""
-        if self.kind is DatabaseKind.SQLITE:
+        if self.kind.facts.in_process:
             self.rolled_back = self.rolled_back or not getattr(connection, "in_transaction", True)
-        elif self.kind is not DatabaseKind.POSTGRESQL and read_failure(error) is Failure.CONFLICT:
-            self.rolled_back = True  # PostgreSQL refuses each statement that follows by itself
+        elif not self.kind.facts.refuses_after_error and read_failure(error) is Failure.CONFLICT:
+            self.rolled_back = True
