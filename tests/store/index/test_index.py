@@ -92,3 +92,22 @@ def test_checking_a_file_that_somebody_cut_off_comes_to_an_end(left: int) -> Non
     verdicts = list(islice(file.verify(1 << 20), 10))
     assert verdicts == [left == 2200]
     assert file.header.count == max(1, (left - 200) // 20)
+
+
+@pytest.mark.parametrize(("count", "end_offset"), [(0, 1000), (1, 1000), (4, 1000)])
+def test_a_header_that_a_power_cut_tore_says_nothing_more_than_the_entries(count: int, end_offset: int) -> None:
+    """Of ten entries the header counts only some, and names the place of the last one."""
+    disk = SimDisk()
+    file = IndexFile(disk, "/index/20260101000000000", 10, 20)
+    file.create()
+    for number in range(1, 11):
+        file.put(number, number * 100, 1_700_000_000_000)
+    file.flush()
+    data, _ = disk.bytes_of(file.path)
+    data[36:40] = count.to_bytes(4, "big")
+    assert int.from_bytes(data[24:32], "big") == end_offset
+    again = IndexFile(disk, file.path, 10, 20)
+    again.load()
+    list(again.verify(10_000))
+    assert again.header.end_offset == (again.header.count - 1) * 100
+    assert again.header.count == max(1, count)

@@ -90,7 +90,9 @@ class IndexFile:
         """Read the header."""
         data = self.file.read(HEADER_BYTES, 0)
         self.header = Header(*_HEADER.unpack(data))
-        self.header.count = min(max(1, self.header.count), self._entries)
+        if self.header.count <= 1:  # what else it says may be left of a header that a power cut tore
+            self.header = Header()
+        self.header.count = min(self.header.count, self._entries)
         self._flushed_count = self.header.count
         self.close()
 
@@ -236,6 +238,9 @@ class IndexFile:
                 self._cut(good, offset, seconds)
                 whole = False
             yield whole
+        if whole and good > 1 and offset != self.header.end_offset:  # a power cut tore the header
+            self._cut(good, offset, seconds)
+            yield False
         self._set_slots(newest)
 
     def _cut(self, count: int, end_offset: int, seconds: int) -> None:
