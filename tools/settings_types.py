@@ -2,7 +2,7 @@
 
 A setting is declared once, as a field of a frozen class. What ``**settings`` may hold is a TypedDict with the same
 names, and Python has no way to derive the one from the other that type checkers understand. So the TypedDicts are
-written from the fields, and a test compares them; see docs/design-records/settings-declared-once.md.
+written from the fields, and a test compares them; see docs/internals/decisions.md.
 """
 
 from __future__ import annotations
