@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gantrymq.broker.http.messages import Answer, Refused, Request, answer, parse_target
+from gantrymq.broker.http.messages import Answer, HttpError, Request, answer, parse_target
 from gantrymq.broker.http.server import HttpServer, Limits, is_local_name
 from gantrymq.demo.ports import free_port
 from gantrymq.errors import StoreUnavailable
@@ -418,7 +418,7 @@ def test_targets() -> None:
     assert parse_target("/") == Request(())
     assert parse_target("//host/a//b/?x=%20&y=") == Request(("a", "b"), {"x": " ", "y": ""})
     assert parse_target("http://localhost/a") == Request(("a",))
-    with pytest.raises(Refused):
+    with pytest.raises(HttpError):
         parse_target("http://[bad/")
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from gantrymq.access.guard import Denied, Guard, TooManyGuesses, Unknown, basic_credentials
 from gantrymq.access.operations import SEE_CLUSTER
 from gantrymq.access.values import User
-from gantrymq.broker.http.messages import Answer, Refused, Request
+from gantrymq.broker.http.messages import Answer, HttpError, Request
 from gantrymq.broker.http.server import Handler
 from gantrymq.runtime.addresses import host_of
 
@@ -37,8 +37,8 @@ def _admitted(request: Request, guard: Guard) -> User:
         guard.demand_operation(user, SEE_CLUSTER, {}, host_of(request.address))
         return user
     except TooManyGuesses as many:
-        raise Refused(HTTPStatus.TOO_MANY_REQUESTS, str(many), (("Retry-After", str(ceil(many.wait_s))),)) from None
+        raise HttpError(HTTPStatus.TOO_MANY_REQUESTS, str(many), (("Retry-After", str(ceil(many.wait_s))),)) from None
     except Unknown as unknown:
-        raise Refused(HTTPStatus.UNAUTHORIZED, str(unknown), _CHALLENGE) from None
+        raise HttpError(HTTPStatus.UNAUTHORIZED, str(unknown), _CHALLENGE) from None
     except Denied as denied:
-        raise Refused(HTTPStatus.FORBIDDEN, str(denied)) from None
+        raise HttpError(HTTPStatus.FORBIDDEN, str(denied)) from None

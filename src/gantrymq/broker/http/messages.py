@@ -39,7 +39,7 @@ class Answer:
     content_type: str = JSON
 
 
-class Refused(Exception):
+class HttpError(Exception):
     """A request that is answered with an error; nothing is wrong with the broker."""
 
     def __init__(self, status: HTTPStatus, reason: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
@@ -54,21 +54,21 @@ def answer(value: Any, status: int = HTTPStatus.OK) -> Answer:
     return Answer(status, msgspec.json.encode(value) + b"\n")
 
 
-def problem(refused: Refused) -> Answer:
+def problem(refused: HttpError) -> Answer:
     """An error as JSON: ``{"error": {"status", "reason"}}``."""
     value = {"error": {"status": int(refused.status), "reason": refused.reason}}
     return Answer(refused.status, msgspec.json.encode(value) + b"\n", refused.headers)
 
 
 def parse_target(target: str) -> Request:
-    """A request target like ``/transactions?state=open``. Raises Refused when it is none."""
+    """A request target like ``/transactions?state=open``. Raises HttpError when it is none."""
     try:
         parts = urlsplit(target)
         path = tuple(unquote(part, errors="strict") for part in parts.path.split("/") if part)
         pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query), errors="strict")
     except ValueError as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"the address cannot be read: {error}") from error
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"the address cannot be read: {error}") from error
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
-        raise Refused(HTTPStatus.BAD_REQUEST, "a parameter is given twice")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "a parameter is given twice")
     return Request(path, dict(pairs))

@@ -8,12 +8,11 @@ from typing import Any, Final
 
 from gantrymq import __version__
 from gantrymq.broker.door import Served
-from gantrymq.broker.http.messages import Answer, Refused, Request, answer
+from gantrymq.broker.http.messages import Answer, HttpError, Request, answer
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.message_rights import told_to
 from gantrymq.broker.metrics.declared import common_labels
-from gantrymq.broker.refusal import Refusal
-from gantrymq.broker.refusal import Refused as OperationRefused
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.observability.exposition import CONTENT_TYPE, Exposition
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.stepwise import gathered
@@ -31,7 +30,7 @@ ROUTES: Final = {
 
 
 class Routes:
-    """Finds the handler of a request. Raises Refused when there is none."""
+    """Finds the handler of a request. Raises HttpError when there is none."""
 
     def __init__(self, config: LiveConfig, clock: Clock, broker: Served) -> None:
         self._config = config
@@ -57,7 +56,7 @@ class Routes:
         if len(request.path) == 2 and request.path[0] == "transactions":
             return await self._transaction(request)
         known = ", ".join(ROUTES)
-        raise Refused(HTTPStatus.NOT_FOUND, f"there is nothing at /{'/'.join(request.path)}; there are: {known}")
+        raise HttpError(HTTPStatus.NOT_FOUND, f"there is nothing at /{'/'.join(request.path)}; there are: {known}")
 
     async def _contents(self, request: Request) -> Answer:
         _only(request)
@@ -85,9 +84,9 @@ class Routes:
         _only(request, "state", "group", "limit")
         state, text = request.query.get("state"), request.query.get("limit", str(LIMIT_DEFAULT))
         if state is not None and state not in STATES:
-            raise Refused(HTTPStatus.BAD_REQUEST, f"state is {state!r}; write open or parked")
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"state is {state!r}; write open or parked")
         if not text.isascii() or not text.isdigit() or len(text) > 6 or not 1 <= int(text) <= LIMIT_MAX:
-            raise Refused(HTTPStatus.BAD_REQUEST, f"limit is {text!r}; write a number from 1 to {LIMIT_MAX}")
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"limit is {text!r}; write a number from 1 to {LIMIT_MAX}")
         limit = int(text)
         rows = await self._explaining.explanations.undecided(
             state=state, group=request.query.get("group"), limit=limit + 1, told=told_to(self._rights, request)
@@ -98,12 +97,12 @@ class Routes:
         _only(request)
         try:
             explained = await self._explaining.explanations.explain(request.path[1], told_to(self._rights, request))
-        except OperationRefused as refused:
+        except Refused as refused:
             if refused.reason is not Refusal.NOT_PERMITTED:
                 raise
-            raise Refused(HTTPStatus.FORBIDDEN, refused.remark) from None
+            raise HttpError(HTTPStatus.FORBIDDEN, refused.remark) from None
         if not explained:
-            raise Refused(
+            raise HttpError(
                 HTTPStatus.NOT_FOUND,
                 f"this broker has no transaction {request.path[1]!r}: it is older than the log, another broker has it, "
                 "or the id is another one",
@@ -115,4 +114,4 @@ def _only(request: Request, *names: str) -> None:
     unknown = sorted(request.query.keys() - set(names))
     if unknown:
         known = ", ".join(names) or "none"
-        raise Refused(HTTPStatus.BAD_REQUEST, f"unknown parameters: {', '.join(unknown)}; there are: {known}")
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"unknown parameters: {', '.join(unknown)}; there are: {known}")

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import h11
 
-from gantrymq.broker.http.messages import Answer, Refused, Request, parse_target, problem
+from gantrymq.broker.http.messages import Answer, HttpError, Request, parse_target, problem
 from gantrymq.errors import GantryError
 from gantrymq.runtime.addresses import host_without_port, is_loopback, numeric
 from gantrymq.runtime.clock import Clock, Timer
@@ -40,9 +40,9 @@ _HEADERS: Final = (
 )
 _METHODS: Final = (b"GET", b"HEAD")
 _VERSIONS: Final = (b"1.0", b"1.1")
-_BUSY: Final = Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again later")
-_TOO_MANY: Final = Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many requests in a second; see maxRequestsPerSecond")
-_DEFECT: Final = Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "the broker hit a defect; its log says more")
+_BUSY: Final = HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again later")
+_TOO_MANY: Final = HttpError(HTTPStatus.TOO_MANY_REQUESTS, "too many requests in a second; see maxRequestsPerSecond")
+_DEFECT: Final = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "the broker hit a defect; its log says more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Limits:
 
 
 class HttpServer:
-    """One listening address. ``handle`` answers requests; it may raise Refused and GantryError."""
+    """One listening address. ``handle`` answers requests; it may raise HttpError and GantryError."""
 
     def __init__(
         self,
@@ -121,10 +121,10 @@ class HttpServer:
     async def _execute(self, request: Request, tell: Callable[[Answer], None]) -> None:
         try:
             answer = await self._handle(request)
-        except Refused as refused:
+        except HttpError as refused:
             answer = problem(refused)
         except GantryError as error:
-            answer = problem(Refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error)))
+            answer = problem(HttpError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)))
         except Exception:
             log.exception("the request %s hit a defect", "/".join(request.path))
             answer = problem(_DEFECT)
@@ -183,11 +183,11 @@ class _Connection:
             if isinstance(event, h11.Request):
                 self._request, self._body_bytes = event, 0
                 if self._http.they_are_waiting_for_100_continue:
-                    self._refuse(Refused(HTTPStatus.EXPECTATION_FAILED, "a request here needs no body"))
+                    self._refuse(HttpError(HTTPStatus.EXPECTATION_FAILED, "a request here needs no body"))
             elif isinstance(event, h11.Data):
                 self._body_bytes += _size(event)
                 if self._body_bytes > BODY_MAX_BYTES:
-                    self._refuse(Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request here needs no body"))
+                    self._refuse(HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request here needs no body"))
             elif isinstance(event, h11.EndOfMessage) and self._request is not None:
                 self._execute(self._request)
             elif isinstance(event, h11.ConnectionClosed):
@@ -197,7 +197,7 @@ class _Connection:
         self._wait(self._server.limits.answer_seconds)
         try:
             request = self._understood(asked)
-        except Refused as refused:
+        except HttpError as refused:
             self._tell(problem(refused))
             return
         if self._link is not None:
@@ -218,17 +218,17 @@ class _Connection:
         if self._link is not None and not self._server.allows(self._link.peer):
             raise _TOO_MANY
         if asked.http_version not in _VERSIONS:
-            raise Refused(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "speak HTTP/1.1")
+            raise HttpError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "speak HTTP/1.1")
         if asked.method not in _METHODS:
             reason = (
                 f"the method {asked.method.decode('ascii', 'replace')} is not allowed; everything here is read by GET"
             )
-            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, reason, (("Allow", ", ".join(map(bytes.decode, _METHODS))),))
+            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, reason, (("Allow", ", ".join(map(bytes.decode, _METHODS))),))
         host = next((value for name, value in asked.headers if name == b"host"), b"").decode("ascii", "replace")
         if self._server.only_local_names and host and not is_local_name(host):
             # A page on the internet may give its own name the address 127.0.0.1 and have a browser ask us.
             reason = f"this endpoint serves its own machine, and {host!r} is no name of that; see httpBindAddress"
-            raise Refused(HTTPStatus.FORBIDDEN, reason)
+            raise HttpError(HTTPStatus.FORBIDDEN, reason)
         request = parse_target(asked.target.decode("ascii", "replace"))
         authorization = next((value for name, value in asked.headers if name == b"authorization"), b"")
         peer = "" if self._link is None else self._link.peer
@@ -258,12 +258,12 @@ class _Connection:
         self._wait(self._server.limits.request_seconds)
 
     def _refuse_nonsense(self, error: h11.RemoteProtocolError) -> None:
-        self._refuse(Refused(HTTPStatus(error.error_status_hint), f"this is no HTTP request: {error}"))
+        self._refuse(HttpError(HTTPStatus(error.error_status_hint), f"this is no HTTP request: {error}"))
 
-    def _refuse(self, refused: Refused) -> None:
+    def _refuse(self, refused: HttpError) -> None:
         """Say why, as far as that can still be said, and hang up."""
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self._tell(problem(Refused(refused.status, refused.reason, (*refused.headers, ("Connection", "close")))))
+            self._tell(problem(HttpError(refused.status, refused.reason, (*refused.headers, ("Connection", "close")))))
         if not self._ended:
             self._close_when_sent()
 
@@ -298,9 +298,9 @@ class _Connection:
         if self._ended or not begun:
             self.end()
         elif self._http.their_state is h11.DONE:
-            self._refuse(Refused(HTTPStatus.SERVICE_UNAVAILABLE, "the answer took too long; try again later"))
+            self._refuse(HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "the answer took too long; try again later"))
         else:
-            self._refuse(Refused(HTTPStatus.REQUEST_TIMEOUT, "the request did not come to its end in time"))
+            self._refuse(HttpError(HTTPStatus.REQUEST_TIMEOUT, "the request did not come to its end in time"))
 
 
 def is_local_name(host: str) -> bool:

@@ -29,14 +29,14 @@ async def metrics_endpoint(name_server: NameServer, network: Network, host: str,
     # Not at the top: most name servers have no such endpoint, and need less memory without its modules.
     from http import HTTPStatus
 
-    from gantrymq.broker.http.messages import Answer, Refused
+    from gantrymq.broker.http.messages import Answer, HttpError
     from gantrymq.broker.http.server import Handler, HttpServer
 
     exposition = Exposition(name_server.metrics, common_labels(name_server.address))
 
     async def handle(request: Request) -> Answer:
         if request.path != ("metrics",) or request.query:
-            raise Refused(HTTPStatus.NOT_FOUND, "a name server answers /metrics, without parameters")
+            raise HttpError(HTTPStatus.NOT_FOUND, "a name server answers /metrics, without parameters")
         pieces = await gathered(SystemClock(), exposition.steps())
         return Answer(HTTPStatus.OK, b"".join(pieces), content_type=CONTENT_TYPE)
 
