@@ -245,7 +245,7 @@ class MessageStore:
     @property
     def refusal(self) -> StoreUnavailable | None:
         """The reason why messages are refused at the moment; None when they are accepted."""
-        return self._writer.final or self.room.closed
+        return self._writer.closed or self.room.closed
 
     @property
     def stopped(self) -> StoreUnavailable | None:
