@@ -13,27 +13,20 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 from gantrymq.client.config import LitePullConfig
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.namespaces import without_namespace
 from gantrymq.client.consuming.filters import Filter
 from gantrymq.client.consuming.portions import Portions
-from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES, pull_answer, pull_request
+from gantrymq.client.consuming.queue_pull import pause_after, pull_from
 from gantrymq.client.metrics.figures import Backlog, ReadFigures
 from gantrymq.client.results import PullStatus
-from gantrymq.errors import GantryError, RequestRejected, Unreachable
+from gantrymq.errors import GantryError
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
-from gantrymq.protocol.codes import RequestCode, ResponseCode
 
 log = logging.getLogger("gantrymq.client")
-
-ERROR_PAUSE_S: Final = 1.0
-"""The pause after a pull that failed (pullTimeDelayMillsWhenException)."""
-FLOW_CONTROL_PAUSE_S: Final = 0.02
-"""The pause after a broker asked to slow down (pullTimeDelayMillsWhenFlowControl)."""
 
 
 class LiteQueue:
@@ -168,37 +161,11 @@ class LiteQueue:
             await self._room.wait()
             try:
                 await self._pull()
-            except RequestRejected as error:
-                if error.code == ResponseCode.FLOW_CONTROL:
-                    await self._endpoint.clock.sleep(FLOW_CONTROL_PAUSE_S)
-                else:
-                    await self._pause_after(error)
             except GantryError as error:
-                await self._pause_after(error)
-
-    async def _pause_after(self, error: GantryError) -> None:
-        log.info("pull from %s failed: %s", self.queue, error)
-        await self._endpoint.clock.sleep(ERROR_PAUSE_S)
-        await self._endpoint.routes.refresh([self.queue.topic])
+                await pause_after(self._endpoint, self.queue, error)
 
     async def _pull(self) -> None:
-        address = self._endpoint.routes.readable(self.queue.broker_name)
-        if address is None:
-            raise Unreachable(self.queue.broker_name, "the name servers know no address of that broker")
-        header = pull_request(
-            self._group,
-            self.queue,
-            self._offset,
-            self._config.pull_batch_size,
-            DEFAULT_MAX_BYTES,
-            tags=self._wanted.text,
-            kind=self._wanted.kind,
-            wait_ms=self._config.pull_suspend_ms,
-        )
-        answer = await self._endpoint.call(
-            address, RequestCode.PULL_MESSAGE, header, timeout_ms=self._config.pull_timeout_ms
-        )
-        raw = pull_answer(answer, self.queue, address)
+        raw = await pull_from(self._endpoint, self._config, self._group, self.queue, self._offset, self._wanted)
         self.pulled_ms = self._endpoint.clock.wall_ms()
         if raw.status is PullStatus.OFFSET_ILLEGAL:
             log.warning("offset %d of %s does not exist; continuing at %d", self._offset, self.queue, raw.next_offset)

@@ -18,21 +18,15 @@ from gantrymq.client.consuming.consume_window import ConsumeWindow
 from gantrymq.client.consuming.filters import Filter
 from gantrymq.client.consuming.offset_store import OffsetStore
 from gantrymq.client.consuming.portions import Portions
-from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES, pull_answer, pull_request
+from gantrymq.client.consuming.queue_pull import pause_after, pull_from
 from gantrymq.client.metrics.figures import Backlog, ReadFigures
 from gantrymq.client.results import PullStatus
-from gantrymq.errors import GantryError, RequestRejected, Unreachable
+from gantrymq.errors import GantryError
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue, QueueOffset
-from gantrymq.protocol.codes import RequestCode, ResponseCode
 
 log = logging.getLogger("gantrymq.client")
-
-ERROR_PAUSE_S: Final = 1.0
-"""The pause after a pull that failed (pullTimeDelayMillsWhenException)."""
-FLOW_CONTROL_PAUSE_S: Final = 0.02
-"""The pause after a broker asked to slow down (pullTimeDelayMillsWhenFlowControl)."""
 
 HandOut = Callable[["PushQueue", list[MessageView]], None]
 SetAside = Callable[[MessageView], Awaitable[None]]
@@ -89,18 +83,8 @@ class PushQueue:
             await self._wait_for_room()
             try:
                 await self._pull()
-            except RequestRejected as error:
-                if error.code == ResponseCode.FLOW_CONTROL:
-                    await self._endpoint.clock.sleep(FLOW_CONTROL_PAUSE_S)
-                    continue
-                await self._pause(error)
             except GantryError as error:
-                await self._pause(error)
-
-    async def _pause(self, error: GantryError) -> None:
-        log.info("pull from %s failed: %s", self.queue, error)
-        await self._endpoint.clock.sleep(ERROR_PAUSE_S)
-        await self._endpoint.routes.refresh([self.queue.topic])
+                await pause_after(self._endpoint, self.queue, error)
 
     async def _wait_for_room(self) -> None:
         window, config = self._window, self._config
@@ -113,26 +97,9 @@ class PushQueue:
             await self._room.wait()
 
     async def _pull(self) -> None:
-        address = self._endpoint.routes.readable(self.queue.broker_name)
-        if address is None:
-            raise Unreachable(self.queue.broker_name, "the name servers know no address of that broker")
         # The pull reports the group's progress to the broker. In a broadcasting group it is stored in a file instead.
         commit = None if self._config.broadcasting else self._window.committable
-        header = pull_request(
-            self._group,
-            self.queue,
-            self._offset,
-            self._config.pull_batch_size,
-            DEFAULT_MAX_BYTES,
-            tags=self._wanted.text,
-            kind=self._wanted.kind,
-            wait_ms=self._config.pull_suspend_ms,
-            commit_offset=commit,
-        )
-        answer = await self._endpoint.call(
-            address, RequestCode.PULL_MESSAGE, header, timeout_ms=self._config.pull_timeout_ms
-        )
-        raw = pull_answer(answer, self.queue, address)
+        raw = await pull_from(self._endpoint, self._config, self._group, self.queue, self._offset, self._wanted, commit)
         self.pulled_ms = self._endpoint.clock.wall_ms()
         if raw.status is PullStatus.OFFSET_ILLEGAL:
             # The messages were deleted, or an operator reset the queue. Unfinished messages belong to the old position.
