@@ -113,7 +113,8 @@ def test_no_text_points_at_a_host_outside_the_list() -> None:
         f"{path.relative_to(ROOT)}:{number} {host}"
         for path, text in texts().items()
         for number, host in places(url, text)
-        if host not in LINKED_HOSTS
+        # Apache's files are unchanged.
+        if host not in LINKED_HOSTS and path.suffix != ".proto"
     ]
     assert not bad, f"hosts that must not be named (or belong into LINKED_HOSTS): {bad}"
 

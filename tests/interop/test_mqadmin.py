@@ -123,7 +123,7 @@ def _form(value: str) -> str:
 
 MOST_SETTINGS = 30
 OURS_ALONE = {
-    "bindAddress", "decisiveCheckGrace", "decisiveCheckGraceAtStart", "httpBindAddress", "httpPort",
+    "bindAddress", "decisiveCheckGrace", "decisiveCheckGraceAtStart", "grpcPort", "httpBindAddress", "httpPort",
     "longPollingGatherMills", "maxConnections", "maxConnectionsPerHost",
     "maxBytesInFlight", "maxBytesInFlightPerHost", "maxRequestsPerSecond", "slowReaderTimeout", "firstRequestTimeout",
     "shortPollingTimeMills", "diskSpaceReserve", "maxTopics", "maxConsumerGroups", "orderlyLockGrace",

@@ -88,12 +88,12 @@ def lines(package: str) -> int:
 
 def doors_named(drawn: Arrows) -> list[str]:
     """Modules of doors that the broker itself names."""
-    inside = ("gantrymq.broker.remoting", "gantrymq.broker.http")
+    inside = ("gantrymq.broker.remoting", "gantrymq.broker.http", "gantrymq.broker.grpc")
     return sorted(target for target in drawn["gantrymq.broker.broker"] if target.startswith(inside))
 
 
 RULES: Final = ("gantrymq.broker.", "gantrymq.transactions.")
-DOORS: Final = ("gantrymq.broker.remoting.", "gantrymq.broker.http.")
+DOORS: Final = ("gantrymq.broker.remoting.", "gantrymq.broker.http.", "gantrymq.broker.grpc.")
 NAME_SERVERS: Final = ("gantrymq.broker.upkeep.registration", "gantrymq.broker.upkeep.name_server_routes")
 """The broker as a client of name servers, which speak remoting; ``broker.py`` makes the account that it signs with."""
 DISK: Final = ("stored_message", "message_ids", "hosts", "lenient_json", "trace_records", "files.")

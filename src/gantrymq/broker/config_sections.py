@@ -84,6 +84,8 @@ class NetworkSettings:
     """Port of the HTTP endpoint; 0: there is none. Our own key."""
     http_bind_address: str = "127.0.0.1"
     """Address the HTTP endpoint listens on; whoever reaches it may read ids, groups and addresses. Our own key."""
+    grpc_port: int = 0
+    """Port for clients of RocketMQ 5, which speak gRPC; 0: there is none. Our own key."""
     namesrv_addr: str = ""
     """``host:port;host:port``; empty: this broker is known to nobody who does not have its address."""
     register_name_server_period: int = field(default=30_000, metadata=LIVE)
@@ -115,7 +117,7 @@ class NetworkSettings:
                 f"brokerIP1 is {self.broker_ip1!r}; write the IP address or the host name that clients connect to, "
                 "without a port"
             )
-        for name in ("listen_port", "http_port"):
+        for name in ("listen_port", "http_port", "grpc_port"):
             if not 0 <= getattr(self, name) <= 65535:
                 raise ConfigError(f"{key_of(name)} is {getattr(self, name)}; it must be between 0 and 65535")
 

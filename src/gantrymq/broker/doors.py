@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from gantrymq.broker.door import Door, Ground
 from gantrymq.broker.remoting.door import RemotingDoor
+from gantrymq.errors import ConfigError
 
 MakeDoors = Callable[[Ground], Sequence[Door]]
 """The first door is the one whose address clients and name servers are told."""
@@ -18,4 +19,16 @@ def doors_of(ground: Ground) -> Sequence[Door]:
         from gantrymq.broker.http.door import HttpDoor  # loaded only where it is wanted
 
         doors.append(HttpDoor(ground))
+    if ground.config.network.grpc_port:
+        doors.append(_grpc(ground))
     return doors
+
+
+def _grpc(ground: Ground) -> Door:
+    try:
+        from gantrymq.broker.grpc.door import GrpcDoor
+    except ImportError as error:
+        raise ConfigError(
+            f"grpcPort needs the packages of gRPC; run: pip install 'gantrymq[grpc]' ({error})"
+        ) from error
+    return GrpcDoor(ground)

@@ -36,6 +36,11 @@ HttpPort = Annotated[
     typer.Option(help="Port of the HTTP endpoint: transactions and health as JSON, read only, for this machine "
                       "(httpPort, httpBindAddress). Default: 0, none."),
 ]  # fmt: skip
+GrpcPort = Annotated[
+    int | None,
+    typer.Option(help="Port for clients of RocketMQ 5, which speak gRPC (grpcPort). RocketMQ's is 8081. Default: 0, "
+                      "none. Needs gantrymq[grpc]."),
+]  # fmt: skip
 BrokerName = Annotated[str | None, typer.Option(help="Name of the broker (brokerName).")]
 TlsConfig = Annotated[
     Path | None,
@@ -62,6 +67,7 @@ def server(
     ] = None,
     flush: Flush = None,
     http_port: HttpPort = None,
+    grpc_port: GrpcPort = None,
     broker_name: BrokerName = None,
     tls_config: TlsConfig = None,
     brokers: Annotated[
@@ -85,6 +91,7 @@ def server(
         host=host,
         flush=flush,
         http_port=http_port,
+        grpc_port=grpc_port,
         broker_name=broker_name,
         brokers=brokers,
         tls_config=tls_config,
@@ -137,6 +144,7 @@ def broker(
     ] = None,
     flush: Flush = None,
     http_port: HttpPort = None,
+    grpc_port: GrpcPort = None,
     broker_name: BrokerName = None,
     tls_config: TlsConfig = None,
     log_level: LogLevel = "info",
@@ -151,6 +159,7 @@ def broker(
         bind=bind,
         flush=flush,
         http_port=http_port,
+        grpc_port=grpc_port,
         broker_name=broker_name,
         tls_config=tls_config,
         log_level=log_level,

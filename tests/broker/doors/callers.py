@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from tests.broker.doors.by_frames import ByFrames
+from tests.broker.doors.by_grpc import ByGrpc
 from tests.broker.doors.by_http import ByHttp
 from tests.broker.doors.by_values import ByValues
 
-DOORS: Final = (ByValues, ByFrames, ByHttp)
+DOORS: Final = (ByValues, ByFrames, ByHttp, ByGrpc)

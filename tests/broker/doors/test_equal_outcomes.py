@@ -15,7 +15,8 @@ from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.testing import LocalCluster
 from tests.broker.doors.callers import DOORS
-from tests.broker.doors.who import HTTP_PORT, Who
+from tests.broker.doors.who import HTTP_PORT, Who, on
+from tests.support.grpc_client import free_port
 
 COMMIT, ROLLBACK = LocalTransactionState.COMMIT, LocalTransactionState.ROLLBACK
 FIRST: Final = '{"username":"admin","password":"admin-secret"}'
@@ -105,11 +106,14 @@ def offers(door: type, *methods: str) -> bool:
 
 @contextmanager
 def opened(settings: dict[str, object]) -> Iterator[LocalCluster]:
-    with LocalCluster(broker={"httpPort": HTTP_PORT, **settings}, patience=60) as cluster:
+    with LocalCluster(broker={"httpPort": HTTP_PORT, "grpcPort": free_port(), **settings}, patience=60) as cluster:
         cluster.create_topic("orders", 1)
         only_written = TopicConfig(topic_name="unread", read_queue_nums=1, write_queue_nums=1, perm=2, attributes={})
         cluster.broker.topics.update(only_written)
-        yield cluster
+        try:
+            yield cluster
+        finally:  # a local cluster ends like a process that is killed; this door has a real socket
+            on(cluster, next(door for door in cluster.broker.doors if door.name == "grpc").close())
 
 
 @pytest.mark.parametrize("door", [door for door in DOORS if offers(door, "send", "half", "end", "read")])

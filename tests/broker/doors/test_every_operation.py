@@ -123,6 +123,31 @@ def popped(by: Any) -> Any:
     return peeked, noticed, [one.body, two.body, three.body], renewed, ended, by.pop("poppers", "orders")
 
 
+def consumed(by: Any) -> Any:
+    first = by.send_batch("orders", [b"one", b"two"])
+    by.join("poppers", "orders")
+    one, two = by.pop("poppers", "orders")
+    renewed = by.change_invisible_time("poppers", "orders", one, 30_000)
+    by.ack("poppers", "orders", two)
+    ended = refusal_of(lambda: by.change_invisible_time("poppers", "orders", two, 30_000))
+    return first, [one.body, two.body], renewed, ended, by.pop("poppers", "orders")
+
+
+def recalled(by: Any) -> Any:
+    return refusal_of(lambda: by.recall("orders", "no handle"))
+
+
+def half_ended(by: Any) -> Any:
+    half, other = by.half("orders", b"kept"), by.half("orders", b"dropped")
+    by.join("poppers", "orders")
+    by.end_by_id(half, UNKNOWN)
+    by.end_by_id(half, COMMIT)
+    by.end_by_id(half, COMMIT)
+    by.end_by_id(other, ROLLBACK)
+    kept = [one.body for one in by.pop("poppers", "orders")]
+    return refusal_of(lambda: by.end_by_id(half, ROLLBACK)), refusal_of(lambda: by.end_by_id(other, COMMIT)), kept
+
+
 def assigned(by: Any) -> Any:
     by.join("poppers", "orders")
     before = by.assigned("poppers", "orders")
@@ -171,7 +196,8 @@ def given_back(by: Any) -> Any:
 
 
 DONE: Final = (
-    sent, ended, ended_by_ids, many_ended, explained, positioned, joined, popped, assigned, administered, operated,
+    sent, ended, ended_by_ids, many_ended, explained, positioned, joined, popped, consumed, recalled,
+    half_ended, assigned, administered, operated,
     timed, given_back,
 )  # fmt: skip
 

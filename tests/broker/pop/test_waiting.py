@@ -109,3 +109,22 @@ def test_those_who_left_are_forgotten() -> None:
     room.enter("3")
     room.waiting.close()
     assert (len(room.waiting), room.arrive()) == (0, [])
+
+
+def test_one_that_is_gone_or_reads_nothing_does_not_use_up_what_wakes_the_others() -> None:
+    room = Room()
+    gone, deaf = room.enter("gone"), room.enter("deaf")
+    gone.client.alive = False  # type: ignore[misc]
+    deaf.client.writable = False  # type: ignore[misc]
+    room.enter("third")
+    assert room.arrive() == [("third", False)]
+
+
+def test_one_that_dies_between_its_message_and_its_turn_wakes_the_next() -> None:
+    room = Room()
+    dying = room.enter("dying")
+    room.enter("next")
+    room.waiting.arrived("T", 0, 0, 0, "")
+    dying.client.alive = False  # type: ignore[misc]
+    room.clock.run()
+    assert room.tried == [("next", False)]

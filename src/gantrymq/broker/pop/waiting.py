@@ -105,7 +105,8 @@ class Waiting:
 
     def _wake_first(self, reader: Reader, usable: Callable[[Waiter], bool]) -> None:
         for waiter in self._waiters.get(reader, ()):
-            if usable(waiter):
+            # One that is gone, or reads nothing, must not use up what wakes the others.
+            if waiter.client.alive and waiter.client.writable and usable(waiter):
                 self._take(waiter)
                 if not self._woken:
                     self._clock.call_soon(self._run)
@@ -129,7 +130,10 @@ class Waiting:
     def _run(self) -> None:
         woken, self._woken = self._woken, []
         for waiter in woken:
-            self._resume(waiter, expired=False)
+            if waiter.client.alive:
+                self._resume(waiter, expired=False)
+            else:
+                self.wake(waiter.topic, waiter.group)
 
     def _resume(self, waiter: Waiter, *, expired: bool) -> None:
         if waiter.client.alive and not waiter.resume(expired):

@@ -35,6 +35,7 @@ def broker(
     bind: str | None = None,
     flush: str | None = None,
     http_port: int | None = None,
+    grpc_port: int | None = None,
     broker_name: str | None = None,
     tls_config: Path | None = None,
     log_level: str = "info",
@@ -50,6 +51,7 @@ def broker(
             flush,
             broker_name,
             http_port,
+            grpc_port,
             base=base,
             default_store=lambda: home_directory("give --store, or storePathRootDir in the settings") / "store",
         )
@@ -102,6 +104,8 @@ async def running_broker(
             where += f", HTTP {http.address}"
         elif http is not None:
             where += f", no HTTP (port {config.network.http_port} is in use)"
+        if config.network.grpc_port:
+            where += f", gRPC {running.doors[-1].address}"
         if missing := running.registration.unregistered:
             where += f", waits for name server {', '.join(missing)} (clients find it as soon as one is there)"
         for name_server, reason in running.registration.refused.items():

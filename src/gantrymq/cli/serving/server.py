@@ -30,6 +30,7 @@ def server(
     host: str | None = None,
     flush: str | None = None,
     http_port: int | None = None,
+    grpc_port: int | None = None,
     broker_name: str | None = None,
     brokers: int | None = None,
     tls_config: Path | None = None,
@@ -39,7 +40,8 @@ def server(
 
     def program() -> Started:
         settings = settings_of(
-            config, store, listen_port, flush, broker_name, http_port, default_store=lambda: Path("gantry-store"),
+            config, store, listen_port, flush, broker_name, http_port, grpc_port,
+            default_store=lambda: Path("gantry-store"),
             base=BrokerConfig(),
         )  # fmt: skip
         address = host or settings.network.broker_ip1
@@ -58,7 +60,10 @@ def server(
             return _server(settings, names, name_server_http_port, config, network)
         root = Path(settings.store.store_path_root_dir)
         names = replace(names, access=access_of_name_server(settings, root, config))
-        wanted = supervise.plans(brokers, root, settings.network.listen_port, broker_name, settings.network.http_port)
+        wanted = supervise.plans(
+            brokers, root, settings.network.listen_port, broker_name, settings.network.http_port,
+            settings.network.grpc_port,
+        )  # fmt: skip
         for path in supervise.left_out(brokers, root):
             say(f"warning: nobody serves the messages in {path}; start with more --brokers to reach them")
         options = ["--host", address, "--bind", listen, "--log-level", log_level]

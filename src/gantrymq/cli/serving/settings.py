@@ -25,6 +25,7 @@ def settings_of(
     flush: str | None,
     broker_name: str | None,
     http_port: int | None,
+    grpc_port: int | None,
     *,
     default_store: Callable[[], Path],
     base: BrokerConfig,
@@ -54,6 +55,8 @@ def settings_of(
         given["broker_name"] = broker_name
     if http_port is not None:
         given["http_port"] = http_port
+    if grpc_port is not None:
+        given["grpc_port"] = grpc_port
     return settings.replaced(**given)
 
 

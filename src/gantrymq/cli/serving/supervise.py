@@ -52,9 +52,13 @@ class Plan:
     """0: any free one."""
     http_port: int = 0
     """0: no HTTP endpoint."""
+    grpc_port: int = 0
+    """0: no clients of gRPC."""
 
 
-def plans(count: int, store: Path, first_port: int, name: str | None, http_port: int = 0) -> list[Plan]:
+def plans(
+    count: int, store: Path, first_port: int, name: str | None, http_port: int = 0, grpc_port: int = 0
+) -> list[Plan]:
     """The brokers ``<name>-0`` ... in ``<store>/broker-0`` ... Raises ConfigError when that cannot be."""
     if not 1 <= count <= BROKERS_MAX:
         raise ConfigError(f"--brokers is {count}; write a number from 1 to {BROKERS_MAX}")
@@ -73,6 +77,7 @@ def plans(count: int, store: Path, first_port: int, name: str | None, http_port:
             store / f"broker-{number}",
             first_port + number * PORT_STEP if first_port else 0,
             http_port + number if http_port else 0,
+            grpc_port + number if grpc_port else 0,
         )
         for number in range(count)
     ]
@@ -215,6 +220,7 @@ def command_of(plan: Plan, name_server: str, options: Sequence[str]) -> list[str
     """How a broker process is started."""
     given = ["--store", str(plan.store), "--listen-port", str(plan.port), "--broker-name", plan.name]
     given += ["--http-port", str(plan.http_port)] if plan.http_port else []
+    given += ["--grpc-port", str(plan.grpc_port)] if plan.grpc_port else []
     return [
         sys.executable, "-m", "gantrymq.cli.main", "broker", *given, "--namesrv-addr", name_server, *options
     ]  # fmt: skip

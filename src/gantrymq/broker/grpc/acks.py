@@ -1,0 +1,145 @@
+"""AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue. Source: AckMessageActivity,
+ChangeInvisibleDurationActivity, ForwardMessageToDLQActivity; docs/grpc.md#receiving.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+from gantrymq.access.operations import CONSUME
+from gantrymq.broker.grpc.calls import Caller, failed
+from gantrymq.broker.grpc.deliveries import HeldDeliveries
+from gantrymq.broker.grpc.incoming import check_group, check_topic
+from gantrymq.broker.grpc.statuses import Rejected, ok, together
+from gantrymq.broker.operations.operations import Operations
+from gantrymq.broker.operations.send_back import Returned
+from gantrymq.broker.pop.values import PopDelivery, Renewed, real_topic
+from gantrymq.broker.refusal import Refused
+from gantrymq.errors import RemoteProtocolError
+from gantrymq.grpc.definition_pb2 import Code
+from gantrymq.grpc.service_pb2 import (
+    AckMessageEntry,
+    AckMessageRequest,
+    AckMessageResponse,
+    AckMessageResultEntry,
+    ChangeInvisibleDurationRequest,
+    ChangeInvisibleDurationResponse,
+    ForwardMessageToDeadLetterQueueRequest,
+    ForwardMessageToDeadLetterQueueResponse,
+)
+from gantrymq.message.receipt_handle import ReceiptHandle, parse
+from gantrymq.runtime.clock import Clock
+
+LONGEST_INVISIBLE_MS: Final = 12 * 3600 * 1000
+DEAD_LETTER_LEVEL: Final = -1
+"""The delay level that sends a message to the dead letters at once."""
+
+
+class AckMethods:
+    """What consumers call about messages that they have received."""
+
+    def __init__(self, operations: Operations, clock: Clock, held: HeldDeliveries) -> None:
+        self._acks = operations.consuming.popping.acks
+        self._backs = operations.sending.back
+        self._clock = clock
+        self._held = held
+
+    async def ack(self, caller: Caller, request: AckMessageRequest) -> AckMessageResponse:
+        """Each message has a result of its own, in the order of the request."""
+        topic, group = check_topic(request.topic.name), check_group(request.group.name)
+        caller.demand(CONSUME, (topic,), (group,))
+        if not request.entries:
+            raise Rejected(Code.BAD_REQUEST, "the request names no message")
+        entries = await asyncio.gather(*(self._entry(topic, group, entry) for entry in request.entries))
+        return AckMessageResponse(status=together([entry.status for entry in entries]), entries=entries)
+
+    async def _entry(self, topic: str, group: str, entry: AckMessageEntry) -> AckMessageResultEntry:
+        result = AckMessageResultEntry(message_id=entry.message_id, receipt_handle=entry.receipt_handle)
+        try:
+            await self._end(topic, group, entry.receipt_handle)
+            result.status.CopyFrom(ok())
+        except Refused as refused:
+            result.status.CopyFrom(failed(refused))
+        return result
+
+    async def _end(self, topic: str, group: str, text: str) -> None:
+        """The delivery is over. Raises Refused."""
+        named, where, handle = self._delivery(topic, group, text)
+        answer: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
+        delivery = PopDelivery(group, where, handle.queue_id, handle.offset, str(handle))
+        refused = None if self._acks.ack(delivery, answer.set_result) else await answer
+        if refused is not None:
+            raise refused
+        self._held.release(group, where, named)
+
+    def _delivery(self, topic: str, group: str, text: str) -> tuple[ReceiptHandle, str, ReceiptHandle]:
+        """The handle that the client has, the topic that the message lies in, and the handle that counts."""
+        try:
+            named = parse(text)
+        except RemoteProtocolError as error:
+            raise Rejected(Code.INVALID_RECEIPT_HANDLE, str(error)) from error
+        where = real_topic(topic, group, named.kind)
+        if where is None or named.offset < 0:
+            raise Rejected(Code.INVALID_RECEIPT_HANDLE, f"{text[:200]!r} is not a receipt handle of this broker")
+        handle = self._held.current(group, where, named)
+        if not handle.orderly and handle.visible_at <= self._clock.wall_ms():
+            raise Rejected(
+                Code.INVALID_RECEIPT_HANDLE, "the invisible time of this delivery is over; the message comes again"
+            )
+        return named, where, handle
+
+    async def change(self, caller: Caller, request: ChangeInvisibleDurationRequest) -> ChangeInvisibleDurationResponse:
+        """The message comes again after another time; the answer has the new receipt handle."""
+        topic, group = check_topic(request.topic.name), check_group(request.group.name)
+        caller.demand(CONSUME, (topic,), (group,))
+        asked = request.invisible_duration
+        ms = asked.seconds * 1000 + asked.nanos // 1_000_000
+        if not 0 <= ms <= LONGEST_INVISIBLE_MS:
+            raise Rejected(Code.ILLEGAL_INVISIBLE_TIME, f"invisible_duration is {ms} ms; use 0 s to 12 h")
+        named, where, handle = self._delivery(topic, group, request.receipt_handle)
+        answer: asyncio.Future[Renewed | Refused] = asyncio.get_running_loop().create_future()
+        at_once = self._acks.change_invisible_time(
+            PopDelivery(group, where, handle.queue_id, handle.offset, str(handle)), ms,
+            suspend=request.suspend, done=answer.set_result,
+        )  # fmt: skip
+        outcome = at_once if at_once is not None else await answer
+        if isinstance(outcome, Refused):
+            raise outcome
+        self._held.release(group, where, named)
+        new = replace(
+            handle, pop_time=outcome.pop_time, invisible_time=outcome.invisible_time,
+            revive_queue=outcome.revive_queue,
+            start_offset=handle.start_offset if handle.orderly else handle.offset,
+        )  # fmt: skip
+        return ChangeInvisibleDurationResponse(status=ok(), receipt_handle=_with_place(new, request.receipt_handle))
+
+    async def forward(
+        self, caller: Caller, request: ForwardMessageToDeadLetterQueueRequest
+    ) -> ForwardMessageToDeadLetterQueueResponse:
+        """The message goes to the dead letters of the group, and its delivery ends."""
+        topic, group = check_topic(request.topic.name), check_group(request.group.name)
+        caller.demand(CONSUME, (topic,), (group,))
+        self._delivery(topic, group, request.receipt_handle)
+        log_offset = _log_offset(request.receipt_handle)
+        answer: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
+        self._backs.send_back(caller.client, Returned(group, log_offset, DEAD_LETTER_LEVEL, 0), answer.set_result)
+        refused = await answer
+        if refused is not None:
+            raise refused
+        await self._end(topic, group, request.receipt_handle)
+        return ForwardMessageToDeadLetterQueueResponse(status=ok())
+
+
+def _with_place(handle: ReceiptHandle, earlier: str) -> str:
+    """With the place in the log, which the handle before had as its ninth field."""
+    rest = earlier.split(" ")[8:]
+    return " ".join([str(handle), *rest])
+
+
+def _log_offset(text: str) -> int:
+    fields = text.split(" ")
+    if len(fields) < 9 or not fields[8].isdigit():
+        raise Rejected(Code.INVALID_RECEIPT_HANDLE, "the receipt handle does not say where the message is")
+    return int(fields[8])

@@ -1,0 +1,169 @@
+"""The clients of the door. One client has many calls, perhaps on several connections; its id holds them together.
+
+Source: GrpcClientChannel, GrpcChannelManager, ClientActivity.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from gantrymq.access.values import User
+from gantrymq.broker.client import Check
+from gantrymq.broker.grpc.outgoing import message_of
+from gantrymq.broker.pushes import (
+    AnswerDone,
+    DirectConsumption,
+    OffsetReset,
+    PositionsDone,
+    Reply,
+    ReplyDone,
+    RunningInfoQuestion,
+)
+from gantrymq.grpc.definition_pb2 import ClientType, MessageType, Settings
+from gantrymq.grpc.service_pb2 import RecoverOrphanedTransactionCommand, TelemetryCommand
+from gantrymq.protocol.hosts import pack_host
+from gantrymq.protocol.stored_message import decode_record
+from gantrymq.runtime.clock import Clock
+
+log = logging.getLogger("gantrymq.grpc")
+
+FIRST_ID: Final = 1 << 40
+"""Numbers of these clients begin here: those of the remoting door are below."""
+UNSENT_MAX: Final = 1_000
+"""Commands that may wait for one client that does not read them."""
+MAX_CLIENTS: Final = 20_000
+_numbers = itertools.count(FIRST_ID)
+
+_CONSUMERS: Final = frozenset({ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER})
+
+
+class GrpcClient:
+    """What the broker knows of a client; see ``broker.client.Connection``."""
+
+    def __init__(self, client_id: str, address: str, language: str, now: float) -> None:
+        self.id: Final = next(_numbers)
+        self.client_id: Final = client_id
+        self.address = address
+        self.host = pack_host(address)
+        self.language: Final = language
+        self.alive = True
+        self.user: User | None = None
+        self.heard_at = now
+        """Seconds by the monotonic clock of the last call."""
+        self.settings: Settings | None = None
+        """What it said last; None: it has not said it yet."""
+        self.topics: set[str] = set()
+        """Those that it sends messages of transactions to, and those of its settings, if it is a producer."""
+        self._commands: asyncio.Queue[TelemetryCommand | None] | None = None
+
+    @property
+    def writable(self) -> bool:
+        return self.alive and (self._commands is None or self._commands.qsize() < UNSENT_MAX)
+
+    @property
+    def is_consumer(self) -> bool:
+        return self.settings is not None and self.settings.client_type in _CONSUMERS
+
+    # The stream of commands. The newest one counts.
+
+    def open_stream(self) -> asyncio.Queue[TelemetryCommand | None]:
+        """What is put there is sent, in order; None ends the stream."""
+        if self._commands is not None:
+            self._commands.put_nowait(None)
+        self._commands = asyncio.Queue()
+        return self._commands
+
+    def close_stream(self, commands: asyncio.Queue[TelemetryCommand | None]) -> None:
+        """The stream ended."""
+        if self._commands is commands:
+            self._commands = None
+
+    @property
+    def has_stream(self) -> bool:
+        return self._commands is not None
+
+    def command(self, command: TelemetryCommand) -> None:
+        """Send a command; dropped when nobody reads."""
+        if self._commands is not None and self.writable:
+            self._commands.put_nowait(command)
+
+    # The check-back.
+
+    def ask(self, check: Check) -> None:
+        record = decode_record(check.message)
+        message = message_of(record, check.topic)
+        message.system_properties.message_type = MessageType.TRANSACTION
+        self.command(
+            TelemetryCommand(
+                recover_orphaned_transaction_command=RecoverOrphanedTransactionCommand(
+                    message=message, transaction_id=check.unique_key
+                )
+            )
+        )
+
+    # Clients of gRPC share no queues, and keep no offsets; the protocol has no question for these.
+
+    def members_changed(self, group: str) -> None: ...
+
+    def reset_offsets(self, reset: OffsetReset) -> None: ...
+
+    def running_info(self, question: RunningInfoQuestion, seconds: float, done: AnswerDone) -> None:
+        done(None)
+
+    def consume_directly(self, question: DirectConsumption, seconds: float, done: AnswerDone) -> None:
+        done(None)
+
+    def positions(self, group: str, topic: str, seconds: float, done: PositionsDone) -> None:
+        done(None)
+
+    def hand_reply(self, reply: Reply, seconds: float, done: ReplyDone) -> None:
+        done("clients of gRPC ask for no replies")
+
+
+class GrpcClients:
+    """All of them, by their ids."""
+
+    def __init__(self, clock: Clock, gone: Callable[[GrpcClient], None]) -> None:
+        self._clock = clock
+        self._gone = gone
+        self._clients: dict[str, GrpcClient] = {}
+
+    def __iter__(self) -> Iterator[GrpcClient]:
+        return iter(list(self._clients.values()))
+
+    def heard(self, client_id: str, address: str, language: str) -> GrpcClient | None:
+        """The client that calls; None when there are too many already."""
+        client, now = self._clients.get(client_id), self._clock.monotonic()
+        if client is None:
+            if len(self._clients) >= MAX_CLIENTS:
+                return None
+            client = self._clients[client_id] = GrpcClient(client_id, address, language, now)
+        client.heard_at = now
+        if client.address != address:  # it has opened another connection
+            client.address, client.host = address, pack_host(address)
+        return client
+
+    def drop(self, client: GrpcClient) -> None:
+        """It says goodbye, or is silent for too long."""
+        if self._clients.pop(client.client_id, None) is client:
+            client.alive = False
+            self._gone(client)
+
+    def expire(self, silent_s: float) -> None:
+        """Drop those that have said nothing for so long."""
+        before = self._clock.monotonic() - silent_s
+        for client in self:
+            if client.heard_at < before:
+                log.info("the client %s has said nothing for %.0f s", client.client_id, silent_s)
+                self.drop(client)
+
+    def close(self) -> None:
+        """End every stream."""
+        for client in self:
+            client.alive = False
+            if client.has_stream:
+                client.open_stream().put_nowait(None)

@@ -1,0 +1,92 @@
+"""The gRPC door: clients of RocketMQ 5 over HTTP/2."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from gantrymq.broker.client import Connection
+from gantrymq.broker.door import Departures, Ground, Served
+from gantrymq.broker.grpc.acks import AckMethods
+from gantrymq.broker.grpc.calls import Calls
+from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
+from gantrymq.broker.grpc.deliveries import LOOK_SECONDS, HeldDeliveries
+from gantrymq.broker.grpc.membership import Membership
+from gantrymq.broker.grpc.methods import methods_of
+from gantrymq.broker.grpc.receiving import Receiving
+from gantrymq.broker.grpc.routes import Routes
+from gantrymq.broker.grpc.sending import SendingMethods
+from gantrymq.grpc.server import GrpcServer, Method
+from gantrymq.runtime.addresses import address_of
+from gantrymq.runtime.tasks import TaskGroupOwner
+
+log = logging.getLogger("gantrymq.grpc")
+
+GRACE_SECONDS: Final = 2.0
+"""How long calls that are under way may last when the broker stops."""
+
+
+class GrpcDoor:
+    """Listens on ``grpcPort``. Clients that nobody has heard of for ``channelExpiredTimeout`` are gone."""
+
+    name: Final = "grpc"
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._clients = GrpcClients(ground.outside.clock, self._gone)
+        self._departures: Departures | None = None
+        self._server = GrpcServer()
+        self._held: HeldDeliveries | None = None
+        self._tasks = TaskGroupOwner("grpc")
+        self.address = ""
+
+    async def listen(self) -> None:
+        network = self._ground.config.network
+        self.address = self._server.bind(network.bind_address, network.grpc_port)
+
+    def serve(self, broker: Served) -> None:
+        self._departures = broker.departures
+        self._tasks.start("serve", self._server.serve(self._methods(broker)))
+        self._tasks.start("look", self._look())
+
+    def _methods(self, broker: Served) -> dict[str, Method]:
+        config, clock, operations = self._ground.config, self._ground.outside.clock, broker.operations
+        guard = None if operations.users is None else operations.users.access.guard
+        calls = Calls(self._clients, guard)
+        self._held = HeldDeliveries(operations.consuming.popping.acks, clock)
+        membership = Membership(config, clock, operations, self._clients, calls)
+        own = address_of(config.network.broker_ip1, config.network.grpc_port)
+        return methods_of(
+            calls,
+            membership,
+            Routes(config, operations, own),
+            SendingMethods(config, operations, membership),
+            Receiving(operations, clock, config.identity.broker_name, self._held),
+            AckMethods(operations, clock, self._held),
+        )
+
+    async def _look(self) -> None:
+        while True:
+            await self._ground.outside.clock.sleep(LOOK_SECONDS)
+            self._clients.expire(self._ground.config.groups.channel_expired_timeout / 1000)
+            if self._held is not None:
+                self._held.renew_due()
+
+    async def refuse(self) -> None:
+        self._clients.close()
+        await self._server.close(GRACE_SECONDS)
+
+    async def close(self) -> None:
+        await self._tasks.stop()
+        self._clients.close()
+        await self._server.close(0)
+
+    def forget(self, client: Connection) -> None:
+        """What clients are asked has no answer that somebody waits for."""
+
+    def last_request(self) -> str:
+        return ""
+
+    def _gone(self, client: GrpcClient) -> None:
+        if self._departures is not None:
+            self._departures.client_gone(client)

@@ -1,0 +1,163 @@
+"""Telemetry, Heartbeat and NotifyClientTermination. Source: ClientActivity; docs/grpc.md#settings.
+
+Producers of gRPC have no group. As in Apache's proxy, one is a member of a group for each of its topics, which has the
+name of the topic; half messages that it sends bear that name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+from gantrymq.access.operations import JOIN, SEND
+from gantrymq.broker.grpc.calls import Caller, Calls, failed
+from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
+from gantrymq.broker.grpc.incoming import check_group, check_topic
+from gantrymq.broker.grpc.settings import answer_of
+from gantrymq.broker.grpc.statuses import Rejected, ok
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.operations.operations import Operations
+from gantrymq.broker.refusal import Refused
+from gantrymq.grpc.definition_pb2 import ClientType, Code, FilterType, Settings, SubscriptionEntry
+from gantrymq.grpc.server import Context
+from gantrymq.grpc.service_pb2 import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    NotifyClientTerminationRequest,
+    NotifyClientTerminationResponse,
+    TelemetryCommand,
+)
+from gantrymq.message.heartbeat import ConsumerData, ConsumeType, Heartbeat, ProducerData, SubscriptionData
+from gantrymq.runtime.clock import Clock
+
+MAX_ATTEMPTS: Final = 17
+"""Deliveries of a message to a group whose settings say nothing: the first one and 16 more."""
+SQL92: Final = "SQL92"
+TAG: Final = "TAG"
+
+
+class Membership:
+    """What clients say about themselves, and what they are told."""
+
+    def __init__(
+        self, config: LiveConfig, clock: Clock, operations: Operations, clients: GrpcClients, calls: Calls
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._operations = operations
+        self._clients = clients
+        self._calls = calls
+
+    async def telemetry(
+        self, requests: AsyncIterator[TelemetryCommand], context: Context
+    ) -> AsyncIterator[TelemetryCommand]:
+        """The stream on which a client says its settings, and gets commands; it lasts as long as the client."""
+        try:
+            caller = self._calls.caller(context)
+        except Refused as refused:
+            yield TelemetryCommand(status=failed(refused))
+            return
+        # Some clients wait for the headers before they say anything.
+        await context.send_initial_metadata(())
+        client = caller.client
+        commands = client.open_stream()
+        reading = asyncio.create_task(self._read(caller, requests, commands))
+        try:
+            while (command := await commands.get()) is not None:
+                yield command
+        finally:
+            reading.cancel()
+            client.close_stream(commands)
+
+    async def _read(
+        self,
+        caller: Caller,
+        requests: AsyncIterator[TelemetryCommand],
+        commands: asyncio.Queue[TelemetryCommand | None],
+    ) -> None:
+        try:
+            async for said in requests:
+                if not said.HasField("settings"):
+                    continue
+                try:
+                    answer = TelemetryCommand(status=ok(), settings=await self._settings(caller, said.settings))
+                except Refused as refused:
+                    commands.put_nowait(TelemetryCommand(status=failed(refused)))
+                    break
+                commands.put_nowait(answer)
+        finally:
+            commands.put_nowait(None)
+
+    async def _settings(self, caller: Caller, said: Settings) -> Settings:
+        client = caller.client
+        fifo, attempts = False, MAX_ATTEMPTS
+        if said.HasField("subscription"):
+            group = check_group(said.subscription.group.name)
+            topics = tuple(check_topic(entry.topic.name) for entry in said.subscription.subscriptions)
+            caller.demand(JOIN, topics, (group,))
+        elif said.HasField("publishing"):
+            topics = tuple(check_topic(topic.name) for topic in said.publishing.topics)
+            caller.demand(SEND, topics)
+            client.topics.update(topics)
+        else:
+            raise Rejected(Code.BAD_REQUEST, "the settings say neither what is published nor what is subscribed to")
+        client.settings = said
+        await self._beat(client)
+        if said.HasField("subscription"):
+            settings = self._operations.administration.groups.get(said.subscription.group.name)
+            fifo, attempts = settings.consume_message_orderly, settings.retry_max_times + 1
+        config = self._config.topics
+        return answer_of(
+            said, config.max_message_size, attempts, fifo=fifo, checks_type=config.enable_topic_message_type_check
+        )
+
+    async def heartbeat(self, caller: Caller, request: HeartbeatRequest) -> HeartbeatResponse:
+        """OK also when the client has not said its settings yet: the next ones complete it."""
+        await self._beat(caller.client)
+        return HeartbeatResponse(status=ok())
+
+    async def _beat(self, client: GrpcClient) -> None:
+        consumers = [_consumer_of(client.settings, self._clock.wall_ms())] if client.is_consumer else []
+        data = Heartbeat(
+            client_id=client.client_id,
+            producer_data_set=[ProducerData(group_name=topic) for topic in sorted(client.topics)],
+            consumer_data_set=[one for one in consumers if one is not None],
+        )
+        done = asyncio.get_running_loop().create_future()
+        self._operations.members.heartbeat(
+            client, data, client.language, 0, lambda: None if done.done() else done.set_result(None)
+        )
+        await done
+
+    async def sends_halves_to(self, client: GrpcClient, topic: str) -> None:
+        """A producer may use a topic that its settings do not name: it is asked about its half messages, too."""
+        if topic not in client.topics:
+            client.topics.add(topic)
+            await self._beat(client)
+
+    async def terminated(
+        self, caller: Caller, request: NotifyClientTerminationRequest
+    ) -> NotifyClientTerminationResponse:
+        """The client says goodbye."""
+        self._clients.drop(caller.client)
+        return NotifyClientTerminationResponse(status=ok())
+
+
+def _consumer_of(settings: Settings | None, now_ms: int) -> ConsumerData | None:
+    if settings is None:
+        return None
+    simple = settings.client_type == ClientType.SIMPLE_CONSUMER
+    return ConsumerData(
+        group_name=settings.subscription.group.name,
+        consume_type=ConsumeType.PULL if simple else ConsumeType.PUSH,
+        subscription_data_set=[_subscription_of(entry, now_ms) for entry in settings.subscription.subscriptions],
+    )
+
+
+def _subscription_of(entry: SubscriptionEntry, now_ms: int) -> SubscriptionData:
+    if entry.expression.type == FilterType.SQL:
+        return SubscriptionData(
+            topic=entry.topic.name, sub_string=entry.expression.expression, sub_version=now_ms, expression_type=SQL92
+        )
+    return SubscriptionData.of_tags(entry.topic.name, entry.expression.expression or "*", now_ms)

@@ -1,0 +1,140 @@
+"""QueryRoute and QueryAssignment. Source: RouteActivity; docs/grpc.md#calls-and-routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gantrymq.access.operations import CONSUME
+from gantrymq.broker.grpc.calls import Caller
+from gantrymq.broker.grpc.incoming import check_group, check_topic
+from gantrymq.broker.grpc.statuses import Rejected, ok
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.operations.operations import Operations
+from gantrymq.broker.refusal import Refused
+from gantrymq.grpc.definition_pb2 import (
+    AddressScheme,
+    Assignment,
+    Broker,
+    Code,
+    Endpoints,
+    MessageQueue,
+    MessageType,
+    Permission,
+    Resource,
+)
+from gantrymq.grpc.service_pb2 import (
+    QueryAssignmentRequest,
+    QueryAssignmentResponse,
+    QueryRouteRequest,
+    QueryRouteResponse,
+)
+from gantrymq.runtime.addresses import numeric, split_address
+
+PERM_READ: Final = 4
+PERM_WRITE: Final = 2
+_MIXED: Final = (MessageType.NORMAL, MessageType.FIFO, MessageType.DELAY, MessageType.TRANSACTION)
+TYPES: Final = {
+    "NORMAL": (MessageType.NORMAL,),
+    "FIFO": (MessageType.FIFO,),
+    "DELAY": (MessageType.DELAY,),
+    "TRANSACTION": (MessageType.TRANSACTION,),
+}
+"""What a topic takes, by its type. A topic without one takes everything here, as our broker does."""
+ANY_QUEUE: Final = -1
+
+
+class Routes:
+    """Where topics are."""
+
+    def __init__(self, config: LiveConfig, operations: Operations, address: str) -> None:
+        """``address``: of this door, for clients that do not say how they reach it."""
+        self._config = config
+        self._operations = operations
+        self._own = endpoints_of(address)
+
+    async def route(self, caller: Caller, request: QueryRouteRequest) -> QueryRouteResponse:
+        """The queues of a topic at this broker."""
+        topic = check_topic(request.topic.name)
+        settings = self._operations.administration.topics.get(topic)
+        broker = self._broker(request.endpoints)
+        types = TYPES.get((settings.attributes or {}).get("message.type", ""), _MIXED)
+        resource = Resource(name=topic, resource_namespace=request.topic.resource_namespace)
+        return QueryRouteResponse(
+            status=ok(),
+            message_queues=[
+                MessageQueue(
+                    topic=resource, id=number, permission=permission, broker=broker, accept_message_types=types
+                )
+                for number, permission in _queues(
+                    settings.read_queue_nums, settings.write_queue_nums, settings.perm & self._permission
+                )
+            ],
+        )
+
+    async def assignment(self, caller: Caller, request: QueryAssignmentRequest) -> QueryAssignmentResponse:
+        """What a member of a group receives from: the whole broker, or each queue where the group keeps an order."""
+        topic, group = check_topic(request.topic.name), check_group(request.group.name)
+        caller.demand(CONSUME, (topic,), (group,))
+        settings = self._operations.administration.topics.get(topic)
+        if not settings.perm & self._permission & PERM_READ:
+            raise Rejected(Code.FORBIDDEN, f"the topic {topic} cannot be read")
+        subscribed = caller.client.settings
+        in_order = subscribed is not None and keeps_order(self._operations, group)
+        numbers = range(settings.read_queue_nums) if in_order else (ANY_QUEUE,)
+        broker = self._broker(request.endpoints)
+        return QueryAssignmentResponse(
+            status=ok(),
+            assignments=[
+                Assignment(
+                    message_queue=MessageQueue(
+                        topic=request.topic, id=number, permission=Permission.READ, broker=broker
+                    )
+                )
+                for number in numbers
+            ],
+        )
+
+    @property
+    def _permission(self) -> int:
+        return self._config.identity.broker_permission
+
+    def _broker(self, asked_at: Endpoints) -> Broker:
+        """Clients open a connection for each address, so they are told the one that they use."""
+        at = asked_at if asked_at.addresses else self._own
+        return Broker(name=self._config.identity.broker_name, id=0, endpoints=at)
+
+
+def keeps_order(operations: Operations, group: str) -> bool:
+    """Whether a group gets the messages of a queue one after the other; False for one that does not exist yet."""
+    try:
+        return operations.administration.groups.get(group).consume_message_orderly
+    except Refused:
+        return False
+
+
+def endpoints_of(address: str) -> Endpoints:
+    host, port = split_address(address)
+    literal = numeric(host)
+    scheme = AddressScheme.DOMAIN_NAME
+    if literal is not None:
+        scheme = AddressScheme.IPv6 if ":" in host else AddressScheme.IPv4
+    endpoints = Endpoints(scheme=scheme)
+    endpoints.addresses.add(host=host, port=port)
+    return endpoints
+
+
+def _queues(readable: int, writable: int, perm: int) -> Iterator[tuple[int, Permission]]:
+    """Number and permission: first what can only be read, then what can only be written, then the others."""
+    readable = readable if perm & PERM_READ else 0
+    writable = writable if perm & PERM_WRITE else 0
+    both = min(readable, writable)
+    number = 0
+    for count, permission in (
+        (readable - both, Permission.READ),
+        (writable - both, Permission.WRITE),
+        (both, Permission.READ_WRITE),
+    ):
+        for _ in range(count):
+            yield number, permission
+            number += 1

@@ -1,0 +1,5 @@
+"""The messages of ``service.proto``; the stub beside this file has their fields."""
+
+from gantrymq.grpc.pool import names_of
+
+globals().update(names_of("service"))

@@ -1,0 +1,299 @@
+"""The gRPC door of a real broker, over real sockets. Official clients are in ``tests/interop``."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc.aio
+import pytest
+
+from gantrymq.errors import Unreachable
+from gantrymq.grpc import service_pb2 as service
+from gantrymq.grpc.definition_pb2 import ClientType, Code, Endpoints, MessageType, Permission, TransactionResolution
+from gantrymq.grpc.server import SERVICE
+from gantrymq.message import flags
+from gantrymq.protocol.bodies.heartbeat import ConsumerIdList
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.headers.consumer import ConsumerListByGroup
+from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.protocol.message_ids import parse_offset_message_id
+from tests.support.brokers import Cluster, cluster, until
+from tests.support.grpc_client import GrpcClient, consumer, free_port, message, producer, resource
+
+COMMIT, ROLLBACK = TransactionResolution.COMMIT, TransactionResolution.ROLLBACK
+UNKNOWN = TransactionResolution.TRANSACTION_RESOLUTION_UNSPECIFIED
+HALF = "TRAN_MSG\x01true\x02PGROUP\x01orders\x02UNIQ_KEY\x01half-1\x02"
+
+
+@asynccontextmanager
+async def served(root: Path, **settings: object) -> AsyncIterator[tuple[Cluster, GrpcClient]]:
+    port = free_port()
+    async with (
+        asyncio.timeout(40),
+        cluster(root, grpc_port=port, **settings) as running,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        await running.create_topic("orders")
+        yield running, GrpcClient(channel)
+
+
+def story(work: Callable[[Cluster, GrpcClient], Awaitable[None]], root: Path, **settings: object) -> None:
+    async def play() -> None:
+        async with served(root, **settings) as (running, client):
+            await work(running, client)
+
+    asyncio.run(play())
+
+
+async def half(client: GrpcClient, topic: str = "orders") -> str:
+    answer = await client.send(message(topic, b"paid", message_type=MessageType.TRANSACTION))
+    assert answer.status.code == Code.OK
+    assert answer.entries[0].transaction_id == answer.entries[0].message_id
+    return str(answer.entries[0].transaction_id)
+
+
+async def members_of(running: Cluster, group: str) -> list[str]:
+    answer = await running.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerListByGroup(consumer_group=group))
+    return ConsumerIdList.decode(answer.body).consumer_id_list if answer.code == ResponseCode.SUCCESS else []
+
+
+def test_a_message_goes_in_and_comes_out_through_the_door_and_through_remoting(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        assert (await client.send(message("orders", b"by grpc", tag="a"))).status.code == Code.OK
+        await running.sent("orders", b"by remoting")
+        status, got = await client.receive("orders")
+        assert status.code == Code.OK
+        assert {one.body for one in got} == {b"by grpc", b"by remoting"}
+        answer = await client.ack("orders", *got)
+        assert [entry.status.code for entry in answer.entries] == [Code.OK, Code.OK]
+        status, got = await client.receive("orders")
+        assert (status.code, got) == (Code.MESSAGE_NOT_FOUND, [])
+
+    story(work, tmp_path)
+
+
+def test_each_message_of_a_request_has_a_result_of_its_own(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        answer = await client.send(message("orders", b"1"), message("orders", b""), message("orders", b"3"))
+        assert answer.status.code == Code.MULTIPLE_RESULTS
+        assert [entry.status.code for entry in answer.entries] == [Code.OK, Code.MESSAGE_BODY_EMPTY, Code.OK]
+        assert (await client.send()).status.code == Code.MESSAGE_CORRUPTED
+        assert (await client.send(message("orders"), message("other"))).status.code == Code.MESSAGE_CORRUPTED
+        assert (await client.send(message("unknown"))).status.code == Code.TOPIC_NOT_FOUND
+
+    story(work, tmp_path)
+
+
+def test_a_transaction_is_ended_by_its_ids_also_again_and_after_a_restart(tmp_path: Path) -> None:
+    async def before(running: Cluster, client: GrpcClient) -> None:
+        committed, rolled_back, open_one = await half(client), await half(client), await half(client)
+        assert (await client.end("orders", committed, committed, COMMIT)).code == Code.OK
+        assert (await client.end("orders", committed, committed, COMMIT)).code == Code.OK
+        assert (await client.end("orders", committed, committed, ROLLBACK)).code == Code.INVALID_TRANSACTION_ID
+        assert (await client.end("orders", rolled_back, rolled_back, ROLLBACK)).code == Code.OK
+        assert (
+            await client.end("orders", open_one, open_one, TransactionResolution.TRANSACTION_RESOLUTION_UNSPECIFIED)
+        ).code == Code.OK
+        assert (await client.end("orders", "x", "unknown", COMMIT)).code == Code.INVALID_TRANSACTION_ID
+        assert (await client.end("orders", "x", " ", COMMIT)).code == Code.INVALID_TRANSACTION_ID
+        left.append(open_one)
+
+    async def after(running: Cluster, client: GrpcClient) -> None:
+        assert (await client.end("orders", left[0], left[0], COMMIT)).code == Code.OK
+        _, got = await client.receive("orders")
+        assert len(got) == 2
+
+    left: list[str] = []
+    story(before, tmp_path)
+    story(after, tmp_path)
+
+
+def test_a_half_message_is_ended_through_another_door(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        answer = await running.sent("orders", b"by remoting", HALF, sys_flag=flags.PREPARED, producer_group="orders")
+        assert (await client.end("orders", "half-1", "half-1", COMMIT)).code == Code.OK
+        header = EndTransaction(
+            producer_group="orders", tran_state_table_offset=answer.queue_offset,
+            commit_log_offset=parse_offset_message_id(answer.msg_id)[1], commit_or_rollback=12, msg_id="half-1",
+            transaction_id="half-1",
+        )  # fmt: skip
+        contradicted = await running.ask(RequestCode.END_TRANSACTION, header)
+        assert contradicted.code != ResponseCode.SUCCESS
+        _, got = await client.receive("orders")
+        assert [one.body for one in got] == [b"by remoting"]
+
+    story(work, tmp_path)
+
+
+def test_a_producer_is_asked_about_a_half_message_whoever_sent_it(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        await running.sent("orders", b"by remoting", HALF, sys_flag=flags.PREPARED, producer_group="orders")
+        async with client.telemetry(producer("orders")):
+            command = await client.commands.get()
+            asked = command.recover_orphaned_transaction_command
+            assert (asked.transaction_id, asked.message.body) == ("half-1", b"by remoting")
+            assert asked.message.topic.name == "orders"
+            assert asked.message.system_properties.message_type == MessageType.TRANSACTION
+            assert asked.message.system_properties.body_digest.checksum
+            status = await client.end("orders", asked.message.system_properties.message_id, "half-1", COMMIT, source=2)
+            assert status.code == Code.OK
+        _, got = await client.receive("orders")
+        assert [one.body for one in got] == [b"by remoting"]
+
+    story(work, tmp_path, transaction_time_out=200, transaction_check_interval=200)
+
+
+def test_settings_are_answered_each_time_with_what_clients_need(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        async with client.telemetry(producer("orders")) as answer:
+            assert answer.status.code == Code.OK
+            assert answer.settings.publishing.max_body_size == 4 << 20
+            assert answer.settings.backoff_policy.HasField("exponential_backoff")
+            assert answer.settings.HasField("metric")
+        other = GrpcClient(client.channel, "client-2")
+        async with other.telemetry(consumer("group", "orders")) as answer:
+            assert answer.settings.subscription.receive_batch_size == 32
+            assert answer.settings.subscription.long_polling_timeout.seconds > 0
+            assert answer.settings.backoff_policy.max_attempts == 17
+            assert answer.settings.client_type == ClientType.SIMPLE_CONSUMER
+            assert await members_of(running, "group") == ["client-2"]
+        async with GrpcClient(client.channel, "client-3").telemetry(producer("a/b")) as answer:
+            assert answer.status.code == Code.ILLEGAL_TOPIC
+
+    story(work, tmp_path)
+
+
+def test_a_client_that_says_goodbye_is_no_member_any_more(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        async with client.telemetry(consumer("group", "orders")):
+            await client.call(
+                "NotifyClientTermination", service.NotifyClientTerminationRequest(group=resource("group")),
+                service.NotifyClientTerminationResponse,
+            )  # fmt: skip
+            assert await members_of(running, "group") == []
+
+    story(work, tmp_path)
+
+
+def test_routes_name_the_address_that_the_client_uses(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        at = Endpoints(scheme=3)
+        at.addresses.add(host="broker.example", port=80)
+        request = service.QueryRouteRequest(topic=resource("orders"), endpoints=at)
+        route = await client.call("QueryRoute", request, service.QueryRouteResponse)
+        assert [queue.id for queue in route.message_queues] == [0, 1, 2, 3]
+        assert {queue.permission for queue in route.message_queues} == {Permission.READ_WRITE}
+        assert route.message_queues[0].broker.endpoints == at
+        assert MessageType.TRANSACTION in route.message_queues[0].accept_message_types
+        request.topic.name = "unknown"
+        route = await client.call("QueryRoute", request, service.QueryRouteResponse)
+        assert route.status.code == Code.TOPIC_NOT_FOUND
+
+    story(work, tmp_path)
+
+
+def test_a_waiting_consumer_gets_a_message_at_once_and_one_that_left_loses_none(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        leaving = asyncio.create_task(client.receive("orders", seconds=20))
+        await until(
+            lambda: running.broker.operations.consuming.popping.requests.waiting.count("orders", "group", -1) > 0
+        )
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        staying = asyncio.create_task(client.receive("orders", seconds=20))
+        await asyncio.sleep(0.1)
+        await client.send(message("orders", b"new"))
+        _, got = await staying
+        assert [one.body for one in got] == [b"new"]
+
+    story(work, tmp_path)
+
+
+def test_a_message_that_is_not_acknowledged_comes_again_and_its_old_handle_is_refused(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        await client.send(message("orders", b"1"))
+        _, first = await client.receive("orders", invisible=0.2)
+        await asyncio.sleep(0.3)
+        answer = await client.ack("orders", *first)
+        assert answer.status.code == Code.INVALID_RECEIPT_HANDLE
+        _, again = await client.receive("orders", seconds=10)
+        assert [one.system_properties.delivery_attempt for one in again] == [2]
+        assert again[0].system_properties.message_id == first[0].system_properties.message_id
+        assert (await client.ack("orders", *again)).status.code == Code.OK
+
+    story(work, tmp_path)
+
+
+def test_only_the_tag_that_is_asked_for_is_given(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        # The hashes of "Aa" and "BB" are the same.
+        await client.send(message("orders", b"1", tag="Aa"), message("orders", b"2", tag="BB"))
+        _, got = await client.receive("orders", expression="BB")
+        assert [one.body for one in got] == [b"2"]
+
+    story(work, tmp_path)
+
+
+def test_a_change_of_the_invisible_time_gives_a_handle_that_counts(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        await client.send(message("orders", b"1"))
+        _, got = await client.receive("orders", invisible=30)
+        request = service.ChangeInvisibleDurationRequest(
+            group=resource("group"), topic=resource("orders"),
+            receipt_handle=got[0].system_properties.receipt_handle,
+            message_id=got[0].system_properties.message_id,
+        )  # fmt: skip
+        request.invisible_duration.seconds = 60
+        answer = await client.call("ChangeInvisibleDuration", request, service.ChangeInvisibleDurationResponse)
+        assert answer.status.code == Code.OK
+        got[0].system_properties.receipt_handle = answer.receipt_handle
+        assert (await client.ack("orders", *got)).status.code == Code.OK
+
+    story(work, tmp_path)
+
+
+def test_a_forwarded_message_is_a_dead_letter_and_does_not_come_again(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        await client.send(message("orders", b"1"))
+        _, got = await client.receive("orders", invisible=0.5)
+        request = service.ForwardMessageToDeadLetterQueueRequest(
+            group=resource("group"), topic=resource("orders"),
+            receipt_handle=got[0].system_properties.receipt_handle,
+            message_id=got[0].system_properties.message_id, delivery_attempt=17, max_delivery_attempts=17,
+        )  # fmt: skip
+        answer = await client.call(
+            "ForwardMessageToDeadLetterQueue", request, service.ForwardMessageToDeadLetterQueueResponse
+        )
+        assert answer.status.code == Code.OK
+        assert running.broker.topics.get("%DLQ%group") is not None
+        status, _ = await client.receive("orders", seconds=2)
+        assert status.code == Code.MESSAGE_NOT_FOUND
+
+    story(work, tmp_path)
+
+
+def test_a_client_must_say_its_id(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        method = client.channel.unary_unary(
+            f"/{SERVICE}/Heartbeat", service.HeartbeatRequest.SerializeToString, service.HeartbeatResponse.FromString
+        )
+        answer = await method(service.HeartbeatRequest(), timeout=5)
+        assert answer.status.code == Code.CLIENT_ID_REQUIRED
+
+    story(work, tmp_path)
+
+
+def test_a_port_in_use_ends_the_start(tmp_path: Path) -> None:
+    async def work() -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            async with cluster(tmp_path, grpc_port=taken.getsockname()[1]):
+                raise AssertionError("it must not start")
+
+    with pytest.raises(Unreachable):
+        asyncio.run(work())
