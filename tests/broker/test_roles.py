@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ from gantrymq.broker.remoting.write_gate import behind_gate, refused_with
 from gantrymq.broker.roles import Role
 from gantrymq.broker.write_gate import WriteGate
 from gantrymq.errors import StoreUnavailable
+from gantrymq.message import flags
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.command import Command
 from gantrymq.protocol.stored_message import scan
-from tests.support.brokers import Cluster, on_broker, until
+from tests.support.brokers import Cluster, new_client, on_broker, until
 from tests.support.doors import remoting
 from tests.support.places import record
 
@@ -123,3 +126,31 @@ def test_a_closed_gate_refuses() -> None:
     with pytest.raises(Refused) as refused:
         WriteGate(closed=True).check()
     assert refused.value.reason is Refusal.READ_ONLY
+
+
+def test_a_replica_asks_nobody_and_decides_nothing_and_a_primary_asks_again(tmp_path: Path) -> None:
+    async def work(c: Cluster) -> None:
+        asked: list[int] = []
+
+        def heard(_address: str, command: Command) -> None:
+            asked.append(command.code)
+
+        client = new_client(requests=heard)
+        beat = {"clientID": "c1", "producerDataSet": [{"groupName": "PG"}], "consumerDataSet": []}
+        await client.call(c.broker.address, RequestCode.HEART_BEAT, None, json.dumps(beat).encode(), timeout_ms=9_000)
+        await c.create_topic("orders", queues=1)
+        await c.broker.become(Role.REPLICA)
+        await c.broker.become(Role.PRIMARY)
+        marks = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01u1\x02"
+        await c.sent("orders", b"body", marks, sys_flag=flags.PREPARED, producer_group="PG")
+        await c.broker.become(Role.REPLICA)
+        await asyncio.sleep(1.2)
+        assert asked == [] and len(c.broker.coordinator.table) == 0
+        end = c.broker.store.appended
+        await c.broker.become(Role.PRIMARY)
+        assert len(c.broker.coordinator.table) == 1
+        await until(lambda: asked == [RequestCode.CHECK_TRANSACTION_STATE])
+        assert c.broker.store.appended == end
+        await client.close()
+
+    on_broker(work, tmp_path, transaction_time_out=500, transaction_check_interval=60_000)
