@@ -47,28 +47,24 @@ class Metric:
 class Histogram:
     """Counts observed values in buckets with upper bounds."""
 
-    __slots__ = ("_first", "bounds", "counts", "sum")
+    __slots__ = ("bounds", "counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         """``bounds``: the upper bounds of the buckets, ascending. A last bucket without a bound is added."""
         if not bounds or sorted(set(bounds)) != list(bounds):
             raise ConfigError(f"the bounds of a histogram must ascend, not {list(bounds)}")
         self.bounds = tuple(bounds)
-        self._first = self.bounds[0]
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
     def observe(self, value: float, times: int = 1) -> None:
         """Count a value that was seen so many times."""
-        if value <= self._first:  # nearly all times are short
-            self.counts[0] += times
-        else:
-            self.counts[bisect_left(self.bounds, value)] += times
+        self.counts[bisect_left(self.bounds, value)] += times
         self.sum += value * times
 
     def observe_all(self, values: Sequence[int]) -> None:
         """``observe`` of several values."""
-        if max(values) <= self._first:
+        if max(values) <= self.bounds[0]:
             self.counts[0] += len(values)
             self.sum += sum(values)
         else:

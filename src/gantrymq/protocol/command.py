@@ -255,8 +255,6 @@ def response_code_of(frame: bytes) -> int:
     if frame[_FORM_AT] == 1:
         return frame[_HEADER_AT] << 8 | frame[_HEADER_AT + 1]  # never negative
     # JSON: {"code":0,... as it is the first field of JsonEnvelope.
-    if frame[_CODE_AT] == _ZERO:
-        return 0
     return int(frame[_CODE_AT : frame.index(b",", _CODE_AT)])
 
 
@@ -264,8 +262,6 @@ _FORM_AT: Final = 4
 _HEADER_AT: Final = 8
 _CODE_AT: Final = 16
 """Where the number of the header's form stands in a frame, where the header begins, and the code in a JSON header."""
-_ZERO: Final = ord("0")
-"""No other code begins with it."""
 _PREFIX: Final = Struct(">II")
 _COMPACT_SUCCESS: Final = Struct(">IIhBhiiii")
 _JSON_SUCCESS: Final = (

@@ -112,30 +112,24 @@ class _AckBody(msgspec.Struct, frozen=True):
 
 _decode_check_point: Final = msgspec.json.Decoder(_CheckPointBody).decode
 _decode_ack: Final = msgspec.json.Decoder(_AckBody).decode
-_text: Final = msgspec.json.Encoder().encode
+_encode: Final = msgspec.json.Encoder().encode
 
 
 def check_point_body(point: CheckPoint) -> bytes:
-    """One is written for every queue of every pop, so it is formatted rather than encoded."""
-    return (
-        b'{"bm":0,"bn":%b,"c":%b,"d":[%b],"it":%d,"n":%d,"pt":%d,"q":%d,"reviveTime":%d,"ro":0,"so":%d,"sp":%b,"t":%b}'
-    ) % (
-        _text(point.broker_name), _text(point.group), ",".join(map(str, point.distances)).encode(),
-        point.invisible_time, len(point.distances), point.pop_time, point.queue_id, point.visible_at,
-        point.start_offset, b"true" if point.suspend else b"false", _text(point.topic),
+    return _encode(
+        {
+            "bm": 0, "bn": point.broker_name, "c": point.group, "d": point.distances, "it": point.invisible_time,
+            "n": len(point.distances), "pt": point.pop_time, "q": point.queue_id, "reviveTime": point.visible_at,
+            "ro": 0, "so": point.start_offset, "sp": point.suspend, "t": point.topic,
+        }
     )  # fmt: skip
 
 
 def ack_body(key: Key, offsets: Sequence[int]) -> bytes:
     """``ack`` for one offset, ``bAck`` for several."""
     topic, group, queue_id, start, pop_time, broker = key
-    if len(offsets) == 1:
-        head = b'{"ao":%d,' % offsets[0]
-    else:
-        head = b'{"ao":-1,"aol":[%b],' % ",".join(map(str, offsets)).encode()
-    return head + b'"bn":%b,"c":%b,"pt":%d,"q":%d,"so":%d,"t":%b}' % (
-        _text(broker), _text(group), pop_time, queue_id, start, _text(topic),
-    )  # fmt: skip
+    named = {"ao": offsets[0]} if len(offsets) == 1 else {"ao": -1, "aol": offsets}
+    return _encode({**named, "bn": broker, "c": group, "pt": pop_time, "q": queue_id, "so": start, "t": topic})
 
 
 def record_properties(tag: str, now_ms: int) -> str:
