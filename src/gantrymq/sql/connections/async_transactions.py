@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -22,6 +21,7 @@ class AsyncConnectionTransaction(ConnectionBlock):
     _in_use: ClassVar = WeakSet[Any]()
     """A block whose task was thrown away does not take its own out."""
     _with = "async with"
+    _on_loop = True
 
     def __init__(
         self, start: Callable[[], Awaitable[None]], enlist: Callable[[], AsyncEnlistment],
@@ -30,12 +30,6 @@ class AsyncConnectionTransaction(ConnectionBlock):
         super().__init__(enlist, ours=ours)
         self._start = start
         self._connect = connect
-
-    async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return await function(*arguments)
-
-    async def _whole(self, function: Callable[..., Any], *arguments: Any) -> None:
-        await asyncio.shield(function(*arguments))
 
     async def execute(self, statement: str, parameters: Any = None) -> Any:
         """Execute a statement, with parameters as the driver wants them. Returns its cursor (psycopg, aiomysql) or its

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, MutableSet
+from collections.abc import Callable, Coroutine, MutableSet
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -23,6 +24,8 @@ class ConnectionBlock:
     """What stands for each connection that a block commits."""
     _with: ClassVar[str]
     """With what a block begins, for errors."""
+    _on_loop: ClassVar = False
+    """What driver and enlistment return is awaited. In a thread, their calls have waited already."""
     _enlistment: Any = None
     _driver: Any
     """A Driver, or an AsyncDriver."""
@@ -38,13 +41,9 @@ class ConnectionBlock:
         self._made = 0
         self._broken: BaseException | None = None
 
-    async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a method of the driver or of the enlistment, and wait for it."""
-        raise NotImplementedError
-
-    async def _whole(self, function: Callable[..., Any], *arguments: Any) -> None:
+    async def _whole(self, function: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
         """Run steps to their end, also when the block is cancelled meanwhile."""
-        raise NotImplementedError
+        await (asyncio.shield(function(*arguments)) if self._on_loop else function(*arguments))
 
     @property
     def connection(self) -> Any:
@@ -77,24 +76,30 @@ class ConnectionBlock:
 
     # Statements.
 
-    async def _execute(self, statement: str, parameters: Any = None) -> Any:
+    def _execute(self, statement: str, parameters: Any = None) -> Any:
+        """What a statement returns; on an event loop, to be awaited."""
         _ = self.connection
         self._driver.check_runs()
         if not self._driver.sees_all:
             self._savepoints.executes(statement)
-        return await self._call(self._driver.run, statement, parameters)
+        return self._driver.run(statement, parameters)
 
     async def _begin_savepoint(self) -> str:
         self._made += 1
         name = f"gantrymq_{self._made}"
-        await self._execute(f"SAVEPOINT {name}")
+        await self._do(f"SAVEPOINT {name}")
         return name
+
+    async def _do(self, statement: str) -> None:
+        done = self._execute(statement)
+        if self._on_loop:
+            await done
 
     async def _roll_back_to(self, name: str) -> None:
         self._savepoints.executes(f"ROLLBACK TO SAVEPOINT {name}")  # also when the connection is lost
         try:
-            await self._execute(f"ROLLBACK TO SAVEPOINT {name}")
-            await self._execute(f"RELEASE SAVEPOINT {name}")
+            await self._do(f"ROLLBACK TO SAVEPOINT {name}")
+            await self._do(f"RELEASE SAVEPOINT {name}")
         except BaseException as error:
             self._broken = error
             if not isinstance(error, Exception):  # else the caller's own error is raised, and the block cannot commit
@@ -117,7 +122,9 @@ class ConnectionBlock:
         self._connection, self._driver, self._held = connection, driver, held
         self._savepoints = (LaterSavepoints if driver.tells_later else WatchedSavepoints)(self._drop)
         try:
-            await self._call(driver.begin)
+            begun = driver.begin()
+            if self._on_loop:
+                await begun
             driver.watch(self._savepoints)
         except BaseException:
             await self._leave()
@@ -131,21 +138,28 @@ class ConnectionBlock:
             else:
                 await self._commit()
         finally:
-            await self._whole(self._leave)
+            await (asyncio.shield(self._leave()) if self._on_loop else self._leave())
 
     async def _commit(self) -> None:
         enlistment, commits = self._enlistment, False
         try:
             if self._broken is not None:
                 raise TransactionBroken("a savepoint of this transaction could not be rolled back") from self._broken
-            await self._savepoints.settled()
-            await self._call(self._driver.verify, enlistment is not None and len(enlistment) > 0)
+            if self._driver.tells_later:
+                await self._savepoints.settled()
+            done = self._driver.verify(enlistment is not None and len(enlistment) > 0)
+            if self._on_loop:
+                await done
             if enlistment is not None:
                 self._savepoints.check()
                 enlistment.mark = self._driver.mark
-                await self._call(enlistment.prepare, self._driver.insert)
+                done = enlistment.prepare(self._driver.insert)
+                if self._on_loop:
+                    await done
             commits = True
-            await self._call(self._driver.commit)
+            done = self._driver.commit()
+            if self._on_loop:
+                await done
         except BaseException as error:
             await self._whole(self._give_up, not commits)
             raised = error_after(error, enlistment)
@@ -155,14 +169,18 @@ class ConnectionBlock:
                 raise raised from error
         else:
             if enlistment is not None:
-                await self._call(enlistment.committed)
+                done = enlistment.committed()
+                if self._on_loop:
+                    await done
 
     async def _leave_with_error(self) -> None:
         """Roll back. Raises when a part of the block was committed before: the row would be there, and the message not.
         A deadlock has rolled everything back, and is raised as it is."""
         broken: TransactionBroken | None = None
         try:
-            await self._call(self._driver.verify_at_rollback)
+            done = self._driver.verify_at_rollback()
+            if self._on_loop:
+                await done
         except TransactionBroken as found:
             broken = found
         except Exception:  # noqa: BLE001 - the connection was lost, and the server rolls back
@@ -177,13 +195,16 @@ class ConnectionBlock:
         ``certain``: no commit was tried.
         """
         try:
-            certain = bool(await self._call(self._driver.rollback)) or certain
+            done = self._driver.rollback()
+            certain = bool(await done if self._on_loop else done) or certain
         except Exception:  # noqa: BLE001 - as above; a connection in an unknown state must not keep its locks
             with suppress(Exception):
-                await self._call(self._driver.close)
+                await self._close()
         if self._enlistment is not None:
             try:
-                await self._call(self._enlistment.rolled_back if certain else self._enlistment.failed)
+                done = self._enlistment.rolled_back() if certain else self._enlistment.failed()
+                if self._on_loop:
+                    await done
             except Exception as error:  # noqa: BLE001 - as above
                 log.warning("brokers will ask how transaction %s ended: %r", self.transaction_id, error)
 
@@ -194,4 +215,9 @@ class ConnectionBlock:
         self._in_use.discard(self._held)
         if self._ours:
             with suppress(Exception):  # it may be closed already, and what the block did is decided
-                await self._call(self._driver.close)
+                await self._close()
+
+    async def _close(self) -> None:
+        done = self._driver.close()
+        if self._on_loop:
+            await done

@@ -24,15 +24,9 @@ class ConnectionTransaction(ConnectionBlock):
         super().__init__(enlist, ours=ours)
         self._connect = connect
 
-    async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return function(*arguments)
-
-    async def _whole(self, function: Callable[..., Any], *arguments: Any) -> None:
-        await function(*arguments)
-
     def execute(self, statement: str, parameters: Any = None) -> Any:
         """Execute a statement; returns its cursor. Parameters are written as the driver wants them."""
-        return run_blocking(self._execute, statement, parameters)
+        return self._execute(statement, parameters)
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:

@@ -27,7 +27,7 @@ import enum
 import itertools
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, ClassVar, Final
 
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.transaction_producer import TransactionProducer
@@ -45,7 +45,7 @@ from gantrymq.sql.rules import steps
 from gantrymq.sql.rules.broken import ELSEWHERE, refused
 from gantrymq.sql.rules.claim import Answer, Failed, Rows
 from gantrymq.sql.rules.outcomes import Statement
-from gantrymq.sql.rules.runner import blocking, perform, run_blocking
+from gantrymq.sql.rules.runner import perform, run_blocking
 from gantrymq.sql.transaction.local import LocalSteps
 from gantrymq.sql.transaction.waiters import LoopWaiter, Waiter
 
@@ -68,7 +68,13 @@ FORGOTTEN: Final = ListenerAnswer(
 
 
 class EnlistmentSteps:
-    """A local transaction and its half messages, as steps."""
+    """A local transaction and its half messages, as steps.
+
+    What a step waits for is awaited on an event loop only (``_on_loop``): in a thread the call itself has waited. A
+    commit is a hot path, and a coroutine around each call would cost a tenth of it.
+    """
+
+    _on_loop: ClassVar = False
 
     def __init__(self, local: LocalSteps, client: TransactionProducer, waiter: Waiter) -> None:
         self.transaction_id: Final = local.new_id()
@@ -131,13 +137,14 @@ class EnlistmentSteps:
             self._dropped = True
             self._waiter.post(self._halves.drop, gone)
 
-    async def _prepare(self, insert: AsyncInsert) -> None:
+    async def _prepare(self, insert: Insert | AsyncInsert) -> None:
         if not len(self) or self.stage is not Stage.OPEN:
             return
         if self._local.clock.monotonic() > self._last_moment:
             raise TransactionTooOld(self.transaction_id)
         self._committing = True
-        await perform(steps.prepare(self.transaction_id), lambda step: self._carry_out(step, insert))
+        for step in steps.prepare(self.transaction_id):
+            await self._carry_out(step, insert)
 
     async def _end(self, ending: steps.Steps) -> Answer:
         if self.stage is not Stage.ENDED or self.answer is None:
@@ -152,52 +159,57 @@ class EnlistmentSteps:
             return steps.settle(self.transaction_id, self._local.identity)
         return steps.rolled_back()
 
-    async def _carry_out(self, step: steps.Step, insert: AsyncInsert | None = None) -> Rows | Failed | None:
+    async def _carry_out(
+        self, step: steps.Step, insert: Insert | AsyncInsert | None = None
+    ) -> Rows | Failed | None:  # fmt: skip
         match step:
             case steps.HalvesStored():
                 if self._dropped or not self._halves.are_stored(len(self)):
-                    await self._waiter.wait(self._waiter.begin(self._halves.when_stored))
-            case steps.InsertOutcome():
+                    begun = self._waiter.begin(self._halves.when_stored)
+                    await begun if self._on_loop else begun()
+            case steps.InsertOutcome(transaction_id):
                 assert insert is not None
-                await self._insert(insert)
+                if not self._longest.commit():
+                    raise TransactionClaimed(transaction_id)
+                # From here on a failure may be one of a commit: the row decides.
+                self._left = FORGOTTEN
+                self.stage = Stage.PREPARED
+                outcomes = self._local.outcomes
+                try:
+                    found: Any = insert(outcomes.insert(transaction_id, self.mark))
+                    if self._on_loop:
+                        found = await found
+                except Exception as error:
+                    raised = refused(error, transaction_id, outcomes.table)
+                    if raised is None:
+                        raise
+                    raise raised from error
+                if not found:
+                    raise TransactionBroken(ELSEWHERE)
             case steps.Ask(query, transaction_id):
                 return await self._local.answer(query, transaction_id)
             case steps.EndHalves(answer):
-                await self._end_halves(answer)
+                begun = self._begin_to_end(answer)
+                if begun is None:
+                    return None
+                try:
+                    await begun if self._on_loop else begun()
+                except TransactionConflict:
+                    raise
+                except GantryError as error:  # the client is closed, for example: the database has the last word
+                    log.warning("the brokers will ask how transaction %s ended: %s", self.transaction_id, error)
         return None
 
-    async def _insert(self, insert: AsyncInsert) -> None:
-        if not self._longest.commit():
-            raise TransactionClaimed(self.transaction_id)
-        # From here on a failure may be one of a commit: the row decides.
-        self._left = FORGOTTEN
-        self.stage = Stage.PREPARED
-        outcomes = self._local.outcomes
-        try:
-            found = await insert(outcomes.insert(self.transaction_id, self.mark))
-        except Exception as error:
-            raised = refused(error, self.transaction_id, outcomes.table)
-            if raised is None:
-                raise
-            raise raised from error
-        if not found:
-            raise TransactionBroken(ELSEWHERE)
-
-    async def _end_halves(self, answer: Answer) -> None:
-        outcome = ListenerAnswer(answer.state, remark=answer.reason)
-        if not self._local.settings.wait_for_brokers:
+    def _begin_to_end(self, answer: Answer) -> Any:
+        """End the halves; returns what waits until brokers have answered, if that is wanted."""
+        outcome, begun = ListenerAnswer(answer.state, remark=answer.reason), None
+        if self._local.settings.wait_for_brokers:
+            begun = self._waiter.begin(self._halves.end_then, outcome)
+        else:
             self._waiter.post(self._halves.begin_to_end, outcome)
-            self.stage, self.answer, self._left = Stage.ENDED, answer, None
-            return
-        begun = self._waiter.begin(self._halves.end_then, outcome)
         # From here on it ends so, whether we wait or not.
         self.stage, self.answer, self._left = Stage.ENDED, answer, None
-        try:
-            await self._waiter.wait(begun)
-        except TransactionConflict:
-            raise
-        except GantryError as error:  # the client is closed, for example: the database has the last word all the same
-            log.warning("the brokers will ask how transaction %s ended: %s", self.transaction_id, error)
+        return begun
 
 
 class Enlistment(EnlistmentSteps):
@@ -208,7 +220,7 @@ class Enlistment(EnlistmentSteps):
         # A flush of the commit itself sends it, or another thread: it must be stored before that goes on. What was
         # posted before the commit began to wait is seen there.
         if self._committing:
-            run_blocking(self._waiter.wait, self._waiter.begin(self._halves.when_stored))
+            self._waiter.begin(self._halves.when_stored)()
 
     def wait_for_halves(self) -> None:
         """The first part of ``prepare``, for a way in that has something to do between the parts. Raises the errors of
@@ -221,7 +233,7 @@ class Enlistment(EnlistmentSteps):
 
         Raises the errors of sending, TransactionClaimed, and the database's. Then the local transaction must roll back.
         """
-        run_blocking(self._prepare, blocking(insert))
+        run_blocking(self._prepare, insert)
 
     def committed(self) -> Answer:
         """The database has committed: end the halves. Raises TransactionConflict."""
@@ -239,6 +251,8 @@ class Enlistment(EnlistmentSteps):
 class AsyncEnlistment(EnlistmentSteps):
     """On the event loop of the client. Raises ConfigError on another one, and Closed for a message that is sent when
     the outcome row was inserted."""
+
+    _on_loop = True
 
     def __init__(self, local: LocalSteps, client: TransactionProducer) -> None:
         self._own = LoopWaiter()

@@ -25,11 +25,11 @@ class Waiter(Protocol):
         """Run a function there, after those that were posted before."""
 
     def begin(self, function: Callable[..., object], *arguments: Any) -> Any:
-        """Run ``function(done, *arguments)`` there, after what was begun or posted before. Returns what ``wait``
-        takes."""
+        """Run ``function(done, *arguments)`` there, after what was begun or posted before.
 
-    async def wait(self, begun: Any) -> object:
-        """Wait until ``done(result, error)`` was called; return the result or raise the error."""
+        What this returns waits until ``done(result, error)`` was called there: in a thread and in a greenlet by its
+        call, on the event loop by ``await``. It returns the result or raises the error.
+        """
 
 
 class ThreadWaiter:
@@ -50,9 +50,6 @@ class ThreadWaiter:
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
         self._here().post(function, *arguments)
 
-    async def wait(self, begun: Callable[[], object]) -> object:
-        return begun()
-
     def _here(self) -> Portal:
         if os.getpid() != self._process:
             raise UsedAfterFork("this local transaction belongs to the parent process; begin one after the fork")
@@ -65,27 +62,25 @@ class LoopWaiter(OwnLoop):
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
         function(*arguments)
 
-    def begin(self, function: Callable[..., object], *arguments: Any) -> asyncio.Future[object]:
+    def begin(self, function: Callable[..., object], *arguments: Any) -> Any:
         waits: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         function(partial(settle, waits), *arguments)
         return waits
-
-    async def wait(self, begun: asyncio.Future[object]) -> object:
-        return await begun
 
 
 class GreenletWaiter(LoopWaiter):
     """For SQLAlchemy's asyncio extension: we are in a greenlet on that loop. Raises ConfigError on another one."""
 
-    def begin(self, function: Callable[..., object], *arguments: Any) -> asyncio.Future[object]:
+    def begin(self, function: Callable[..., object], *arguments: Any) -> Any:
         self.check()
-        return super().begin(function, *arguments)
+        return partial(_await, super().begin(function, *arguments))
 
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
         self.check()
         function(*arguments)
 
-    async def wait(self, begun: asyncio.Future[object]) -> object:
-        from sqlalchemy.util import await_only
 
-        return await_only(begun)
+def _await(waits: asyncio.Future[object]) -> object:
+    from sqlalchemy.util import await_only
+
+    return await_only(waits)
