@@ -22,10 +22,15 @@ class Change:
     title: str
     limit: int
     example: str
+    given: bool = False
+    """Count only rooms that give the name a value of their own: who uses it is not touched."""
 
 
 CHANGES: Final = (
-    Change("a method of a door (GET /transactions/{id})", 2, r"^/transactions/\{id\}$"),
+    Change("a path of HTTP (/transactions/{id})", 2, r"^/transactions/\{id\}$"),
+    Change("a method of gRPC", 2, r"^ForwardMessageToDeadLetterQueue(Request|Response)?$"),
+    Change("a duty of a replica", 2, r"^(OnDuty|_replica)$"),
+    Change("the largest body of a message", 1, r"^MAX_BODY_BYTES$", given=True),
     Change("an option of the Spark source (maxBytesPerTrigger)", 2, r"(?i)^max_?bytes_?per_?trigger$"),
     Change("a page of the console (/traces)", 3, r"^/traces$|^traces\.html$"),
     Change("when a half message is checked", 2, r"^(CheckSchedule|check_policy|CheckAction|immunity_end)$"),
@@ -46,9 +51,23 @@ def rooms(change: Change, package: Path) -> list[str]:
         {
             path.parent.relative_to(package).as_posix()
             for path in package.rglob("*.*")
-            if any(example.search(name) for name in _names(path))
+            if any(example.search(name) for name in (_given(path) if change.given else _names(path)))
         }
     )
+
+
+def _given(path: Path) -> Iterator[str]:
+    """Names that a module gives a value, other than that of another name."""
+    for node in ast.walk(ast.parse(path.read_bytes())) if path.suffix == ".py" else ():
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                pass
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                pass
+            case _:
+                continue
+        if not isinstance(value, ast.Name | ast.Attribute):
+            yield name
 
 
 def _names(path: Path) -> Iterator[str]:

@@ -28,3 +28,10 @@ def test_names_texts_and_templates_count_and_comments_do_not(tmp_path: Path) -> 
         (tmp_path / room).mkdir()
         (tmp_path / room / name).write_text(text)
     assert rooms(Change("a compression", 4, "^ZSTD$"), tmp_path) == ["a", "b", "c", "d"]
+
+
+def test_a_value_counts_where_it_is_given(tmp_path: Path) -> None:
+    for room, text in (("a", "MAX: int = 4 * 1024"), ("b", "MAX = sizes.MAX"), ("c", "print(MAX)"), ("d", "MAX = 5")):
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "x.py").write_text(text)
+    assert rooms(Change("a limit", 1, "^MAX$", given=True), tmp_path) == ["a", "d"]
