@@ -11,19 +11,20 @@ hands each value to whoever carries it out.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 from gantrymq.errors import InvariantViolated
 
 P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S")
+Ts = TypeVarTuple("Ts")
 
 
-def run_blocking(steps: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> T:
+def run_blocking(steps: Callable[[*Ts], Coroutine[Any, Any, T]], *arguments: *Ts) -> T:
     """Run steps whose port belongs to threads. Raises InvariantViolated for steps that wait for an event loop."""
     try:
-        steps(*arguments, **options).send(None)  # in one line: no interrupt comes between the two
+        steps(*arguments).send(None)  # in one line: no interrupt comes between the two
     except StopIteration as end:
         done: T = end.value
         return done
