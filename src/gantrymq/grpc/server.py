@@ -60,11 +60,23 @@ def _serialized(message: Message) -> bytes:
     return bytes(message.SerializeToString())
 
 
+class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Finds the handler of a call, when it comes: the broker may have another role by then."""
+
+    def __init__(self) -> None:
+        self.handlers: dict[str, Any] = {}
+
+    def service(self, handler_call_details: Any) -> Any:
+        return self.handlers.get(handler_call_details.method)
+
+
 class GrpcServer:
     """``bind``, ``serve`` and ``close`` are called in this order, on one event loop; ``close`` may be called again."""
 
     def __init__(self) -> None:
         self._server: grpc.aio.Server | None = None
+        self._methods = _Methods()
+        self._started = False
 
     def bind(self, host: str, port: int) -> str:
         """Take the port; ``host:port``. Nothing is answered yet. Raises Unreachable when the port is in use."""
@@ -77,10 +89,11 @@ class GrpcServer:
         return address_of(host, bound)
 
     async def serve(self, methods: Mapping[str, Method]) -> None:
-        """Answer calls from now on."""
-        if self._server is not None:
-            handlers = {name: method.handler() for name, method in methods.items()}
-            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        """Answer calls from now on, with these methods; again, when they are others."""
+        self._methods.handlers = {f"/{SERVICE}/{name}": method.handler() for name, method in methods.items()}
+        if self._server is not None and not self._started:
+            self._started = True
+            self._server.add_generic_rpc_handlers((self._methods,))
             await self._server.start()
 
     async def close(self, grace_s: float) -> None:

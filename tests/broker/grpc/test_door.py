@@ -11,6 +11,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
+from gantrymq.broker.roles import Role
 from gantrymq.errors import Unreachable
 from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import ClientType, Code, Endpoints, MessageType, Permission, TransactionResolution
@@ -297,3 +298,17 @@ def test_a_port_in_use_ends_the_start(tmp_path: Path) -> None:
 
     with pytest.raises(Unreachable):
         asyncio.run(work())
+
+
+def test_a_broker_that_changes_its_role_refuses_and_then_takes_messages_again(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        open_half = await half(client)
+        await running.broker.become(Role.REPLICA)
+        refused = await client.send(message("orders", b"no"))
+        assert refused.status.code == Code.FORBIDDEN, refused
+        assert running.broker.coordinator.table.get(0) is None
+        await running.broker.become(Role.PRIMARY)
+        assert (await client.send(message("orders", b"yes"))).status.code == Code.OK
+        assert open_half and len(running.broker.coordinator.table) == 1
+
+    story(work, tmp_path)

@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from gantrymq.access.operations import CONSUME
+from gantrymq.access.operations import POP
 from gantrymq.broker.grpc.calls import Caller, failed
 from gantrymq.broker.grpc.deliveries import HeldDeliveries
 from gantrymq.broker.grpc.incoming import check_group, check_topic
@@ -49,7 +49,7 @@ class AckMethods:
     async def ack(self, caller: Caller, request: AckMessageRequest) -> AckMessageResponse:
         """Each message has a result of its own, in the order of the request."""
         topic, group = check_topic(request.topic.name), check_group(request.group.name)
-        caller.demand(CONSUME, (topic,), (group,))
+        caller.demand(POP, (topic,), (group,))
         if not request.entries:
             raise Rejected(Code.BAD_REQUEST, "the request names no message")
         entries = await asyncio.gather(*(self._entry(topic, group, entry) for entry in request.entries))
@@ -93,7 +93,7 @@ class AckMethods:
     async def change(self, caller: Caller, request: ChangeInvisibleDurationRequest) -> ChangeInvisibleDurationResponse:
         """The message comes again after another time; the answer has the new receipt handle."""
         topic, group = check_topic(request.topic.name), check_group(request.group.name)
-        caller.demand(CONSUME, (topic,), (group,))
+        caller.demand(POP, (topic,), (group,))
         asked = request.invisible_duration
         ms = asked.seconds * 1000 + asked.nanos // 1_000_000
         if not 0 <= ms <= LONGEST_INVISIBLE_MS:
@@ -120,7 +120,7 @@ class AckMethods:
     ) -> ForwardMessageToDeadLetterQueueResponse:
         """The message goes to the dead letters of the group, and its delivery ends."""
         topic, group = check_topic(request.topic.name), check_group(request.group.name)
-        caller.demand(CONSUME, (topic,), (group,))
+        caller.demand(POP, (topic,), (group,))
         self._delivery(topic, group, request.receipt_handle)
         log_offset = _log_offset(request.receipt_handle)
         answer: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()

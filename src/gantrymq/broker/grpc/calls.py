@@ -22,6 +22,7 @@ from gantrymq.access.values import User
 from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
 from gantrymq.broker.grpc.statuses import Rejected, status_of
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.write_gate import OPEN, WriteGate
 from gantrymq.grpc.definition_pb2 import Code, Status
 from gantrymq.grpc.server import Context, Stream, Unary
 from gantrymq.protocol.signature import SIGNATURE
@@ -44,9 +45,12 @@ class Caller:
     guard: Guard | None
     remaining_s: float | None
     """Until the client gives the call up; None: it waits for ever."""
+    gate: WriteGate = OPEN
 
     def demand(self, operation: Operation, topics: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> None:
         """Raises Rejected unless the user of the client may have the operation on all that is named."""
+        if operation.writes:
+            self.gate.check()
         if self.guard is None:
             return
         try:
@@ -64,9 +68,10 @@ StreamHandler = Callable[[Caller, Any], AsyncIterator[Message]]
 class Calls:
     """Makes what the server calls of what the door has."""
 
-    def __init__(self, clients: GrpcClients, guard: Guard | None) -> None:
+    def __init__(self, clients: GrpcClients, guard: Guard | None, gate: WriteGate = OPEN) -> None:
         self._clients = clients
         self._guard = guard
+        self._gate = gate
 
     def one(self, answer: Callable[..., Message], handler: Handler) -> Unary:
         """``answer``: the class of the answers."""
@@ -102,7 +107,7 @@ class Calls:
             raise Rejected(Code.TOO_MANY_REQUESTS, "too many clients are connected; close some, or try again later")
         if self._guard is not None:
             client.user = self._user(self._guard, headers, client)
-        return Caller(client, self._guard, context.time_remaining())
+        return Caller(client, self._guard, context.time_remaining(), self._gate)
 
     def _user(self, guard: Guard, headers: Mapping[str, str], client: GrpcClient) -> User:
         name, signature = credentials(headers.get(AUTHORIZATION, ""))

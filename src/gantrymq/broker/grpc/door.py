@@ -38,6 +38,7 @@ class GrpcDoor:
         self._server = GrpcServer()
         self._held: HeldDeliveries | None = None
         self._tasks = TaskGroupOwner("grpc")
+        self._looks = False
         self.address = ""
 
     async def listen(self) -> None:
@@ -47,12 +48,14 @@ class GrpcDoor:
     def serve(self, broker: Served) -> None:
         self._departures = broker.departures
         self._tasks.start("serve", self._server.serve(self._methods(broker)))
-        self._tasks.start("look", self._look())
+        if not self._looks:
+            self._looks = True
+            self._tasks.start("look", self._look())
 
     def _methods(self, broker: Served) -> dict[str, Method]:
         config, clock, operations = self._ground.config, self._ground.outside.clock, broker.operations
         guard = None if operations.users is None else operations.users.access.guard
-        calls = Calls(self._clients, guard)
+        calls = Calls(self._clients, guard, broker.gate)
         self._held = HeldDeliveries(operations.consuming.popping.acks, clock)
         membership = Membership(config, clock, operations, self._clients, calls)
         own = address_of(config.network.broker_ip1, config.network.grpc_port)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.access.operations import CONSUME
+from gantrymq.access.operations import POP
 from gantrymq.access.values import User
 from gantrymq.broker.grpc.calls import Caller
 from gantrymq.broker.grpc.clients import GrpcClient
@@ -85,7 +85,7 @@ class Receiving:
         """The status, then the messages, and last the time of delivery. A client that goes away in the meantime leaves
         its messages to others at once."""
         topic, group = check_topic(request.message_queue.topic.name), check_group(request.group.name)
-        caller.demand(CONSUME, (topic,), (group,))
+        caller.demand(POP, (topic,), (group,))
         wanted = self._wanted(caller, request, topic, group)
         receiver = Receiver(caller.client)
         given: list[Given] = []
