@@ -148,6 +148,19 @@ def test_a_producer_is_asked_about_a_half_message_whoever_sent_it(tmp_path: Path
     story(work, tmp_path, transaction_time_out=200, transaction_check_interval=200)
 
 
+def test_a_producer_that_left_without_a_word_is_not_asked(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        for number in range(3):
+            async with GrpcClient(client.channel, f"dead-{number}").telemetry(producer("orders")):
+                pass
+        transaction = await half(client)
+        async with client.telemetry(producer("orders")):
+            command = await client.commands.get()
+            assert command.recover_orphaned_transaction_command.transaction_id == transaction
+
+    story(work, tmp_path, transaction_time_out=100, transaction_check_interval=60_000)
+
+
 def test_settings_are_answered_each_time_with_what_clients_need(tmp_path: Path) -> None:
     async def work(running: Cluster, client: GrpcClient) -> None:
         async with client.telemetry(producer("orders")) as answer:

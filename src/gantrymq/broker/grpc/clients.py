@@ -62,7 +62,8 @@ class GrpcClient:
 
     @property
     def writable(self) -> bool:
-        return self.alive and (self._commands is None or self._commands.qsize() < UNSENT_MAX)
+        """False without a stream: a command would reach nobody, so another client is asked."""
+        return self.alive and self._commands is not None and self._commands.qsize() < UNSENT_MAX
 
     @property
     def is_consumer(self) -> bool:
