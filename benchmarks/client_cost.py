@@ -24,7 +24,7 @@ from typing import Final
 from benchmarks.load import Commit
 from gantrymq import tracing
 from gantrymq.aio import Message, Producer, TransactionProducer
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from gantrymq.message import properties
 from gantrymq.protocol.bodies.route import BrokerData, QueueData, TopicRoute
 from gantrymq.protocol.codes import RequestCode
@@ -154,13 +154,13 @@ class Peers:
 
 async def measure(chosen: argparse.Namespace) -> dict[str, object]:
     peers = Peers(chosen.peer, chosen.batch)
-    doors = Doors(network=peers)
+    outside = Outside(network=peers)
     producer: Producer | TransactionProducer
     if chosen.kind == "plain":
-        producer = Producer("PG", name_servers=NAME_SERVER, doors=doors)
+        producer = Producer("PG", name_servers=NAME_SERVER, outside=outside)
         send: Callable[[Message], Awaitable[object]] = producer.send
     else:
-        producer = TransactionProducer("PG", name_servers=NAME_SERVER, listener=Commit(), doors=doors)
+        producer = TransactionProducer("PG", name_servers=NAME_SERVER, listener=Commit(), outside=outside)
         send = producer.send_in_transaction
     body = b"x" * chosen.size
 

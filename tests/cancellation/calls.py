@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gantrymq.admin import Admin
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer
@@ -34,16 +34,16 @@ async def begin(client: Any, world: World) -> None:
 # Producers.
 
 
-def producer(doors: Doors, world: World, **settings: Any) -> Producer:
-    return Producer("senders", name_servers=NAME_SERVERS, doors=doors, **settings)
+def producer(outside: Outside, world: World, **settings: Any) -> Producer:
+    return Producer("senders", name_servers=NAME_SERVERS, outside=outside, **settings)
 
 
-def of_topic(doors: Doors, world: World) -> Producer:
-    return producer(doors, world, topics=[TOPIC])
+def of_topic(outside: Outside, world: World) -> Producer:
+    return producer(outside, world, topics=[TOPIC])
 
 
-def traced(doors: Doors, world: World) -> Producer:
-    return producer(doors, world, topics=[TOPIC], trace=True)
+def traced(outside: Outside, world: World) -> Producer:
+    return producer(outside, world, topics=[TOPIC], trace=True)
 
 
 async def send(client: Producer, world: World) -> None:
@@ -145,24 +145,24 @@ async def transact(client: TransactionProducer, world: World) -> None:
 # Readers.
 
 
-def pulling(doors: Doors, world: World) -> PullConsumer:
-    return PullConsumer("pullers", name_servers=NAME_SERVERS, doors=doors)
+def pulling(outside: Outside, world: World) -> PullConsumer:
+    return PullConsumer("pullers", name_servers=NAME_SERVERS, outside=outside)
 
 
 QUEUE: Final = MessageQueue(TOPIC, "broker-0", 0)
 
 
-def lite(doors: Doors, world: World) -> LitePullConsumer:
+def lite(outside: Outside, world: World) -> LitePullConsumer:
     consumer = LitePullConsumer(
-        "lite", name_servers=NAME_SERVERS, doors=doors, from_where=ConsumeFromWhere.FIRST_OFFSET,
+        "lite", name_servers=NAME_SERVERS, outside=outside, from_where=ConsumeFromWhere.FIRST_OFFSET,
         auto_commit_interval_ms=0, poll_batch_size=3,
     )  # fmt: skip
     return consumer.subscribe(TOPIC)
 
 
-def assigning(doors: Doors, world: World) -> LitePullConsumer:
+def assigning(outside: Outside, world: World) -> LitePullConsumer:
     return LitePullConsumer(
-        "lite", name_servers=NAME_SERVERS, doors=doors, from_where=ConsumeFromWhere.FIRST_OFFSET, auto_commit=False
+        "lite", name_servers=NAME_SERVERS, outside=outside, from_where=ConsumeFromWhere.FIRST_OFFSET, auto_commit=False
     )
 
 
@@ -226,26 +226,26 @@ async def assign(client: LitePullConsumer, world: World) -> None:
     await client.assign([QUEUE])
 
 
-def push(doors: Doors, world: World, **settings: Any) -> PushConsumer:
+def push(outside: Outside, world: World, **settings: Any) -> PushConsumer:
     async def listener(messages: list[MessageView]) -> None:
         await asyncio.sleep(0.001)
         world.got.update(view.body for view in messages)
 
     return PushConsumer(
-        "push", name_servers=NAME_SERVERS, listener=listener, doors=doors, from_where=ConsumeFromWhere.FIRST_OFFSET,
+        "push", name_servers=NAME_SERVERS, listener=listener, outside=outside, from_where=ConsumeFromWhere.FIRST_OFFSET,
         **settings,
     ).subscribe(TOPIC)  # fmt: skip
 
 
-def push_broadcast(doors: Doors, world: World) -> PushConsumer:
-    return push(replace(doors, disk=world.disk), world, broadcasting=True)
+def push_broadcast(outside: Outside, world: World) -> PushConsumer:
+    return push(replace(outside, disk=world.disk), world, broadcasting=True)
 
 
-def push_orderly(doors: Doors, world: World) -> PushConsumer:
-    return push(doors, world, orderly=True)
+def push_orderly(outside: Outside, world: World) -> PushConsumer:
+    return push(outside, world, orderly=True)
 
 
-def on(make: Callable[[Doors, World], Any], name: str, act: Callable[[Any], Awaitable[Any]], **more: Any) -> Call:
+def on(make: Callable[[Outside, World], Any], name: str, act: Callable[[Any], Awaitable[Any]], **more: Any) -> Call:
     """A call that needs nothing but its client."""
 
     async def acting(client: Any, world: World) -> None:
@@ -254,8 +254,8 @@ def on(make: Callable[[Doors, World], Any], name: str, act: Callable[[Any], Awai
     return Call(name=name, make=make, act=acting, **more)
 
 
-def administrating(doors: Doors, world: World) -> Admin:
-    return Admin(NAME_SERVERS, doors=doors)
+def administrating(outside: Outside, world: World) -> Admin:
+    return Admin(NAME_SERVERS, outside=outside)
 
 
 async def make_topic(client: Admin, world: World) -> None:
@@ -305,9 +305,9 @@ CALLS: Final = (
     Call(name="TransactionProducer.send_in_transaction, async", make=transaction_producer, act=transact,
          transactional=True),
     Call(name="TransactionProducer.send_in_transaction, inline", act=transact, transactional=True,
-         make=lambda doors, world: transaction_producer(doors, world, PlainBank, inline_listener=True)),
+         make=lambda outside, world: transaction_producer(outside, world, PlainBank, inline_listener=True)),
     Call(name="TransactionProducer.send_in_transaction, in a thread", act=transact, transactional=True,
-         make=lambda doors, world: transaction_producer(doors, world, PlainBank)),
+         make=lambda outside, world: transaction_producer(outside, world, PlainBank)),
     Call(name="TransactionProducer.close", make=transaction_producer, prepare=warm, act=close, ends_client=True),
     on(pulling, "PullConsumer.queues", lambda client: client.queues(TOPIC)),
     on(pulling, "PullConsumer.pull", lambda client: client.pull(QUEUE, 0), reads=True),

@@ -116,7 +116,7 @@ class _Run:
         address = f"10.1.{self._numbers // 250 % 250}.{self._numbers % 250 + 1}"
         process = self._cluster.process(f"client-{self._numbers}", address)
         node = process.node
-        client = node.call(call.make, process.doors, world)
+        client = node.call(call.make, process.outside, world)
         await self._ends(node, call.prepare(client, world))
         return node, client
 

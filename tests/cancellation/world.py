@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gantrymq.admin import Admin
 from gantrymq.admin.transactions import Place
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer
@@ -42,7 +42,7 @@ class Call:
     """One call, and how it is judged."""
 
     name: str
-    make: Callable[[Doors, World], Any]
+    make: Callable[[Outside, World], Any]
     """The client, not started."""
     act: Act
     prepare: Act = _begin
@@ -54,7 +54,7 @@ class Call:
     transactional: bool = False
     reads: bool = False
     """Messages are there."""
-    successor: Callable[[Doors, World], Any] | None = None
+    successor: Callable[[Outside, World], Any] | None = None
     """A consumer of the group that begins when all points were tried: then every message was got by somebody."""
     replier: bool = False
 
@@ -98,17 +98,17 @@ class World:
 
     async def open(self, call: Call) -> None:
         """Make the topic, and those who have a part in the call."""
-        admin = await self._start(lambda doors: Admin(NAME_SERVERS, doors=doors))
+        admin = await self._start(lambda outside: Admin(NAME_SERVERS, outside=outside))
         await self._run(admin, admin.create_topic(TOPIC, QUEUES))
         if call.reads:
-            producer = await self._start(lambda doors: Producer("before", name_servers=NAME_SERVERS, doors=doors))
+            producer = await self._start(lambda outside: Producer("before", name_servers=NAME_SERVERS, outside=outside))
             for _ in range(SENT_BEFORE):
                 await self._run(producer, producer.send(Message(TOPIC, self.body())))
         if call.transactional:
-            await self._start(lambda doors: transaction_producer(doors, self, topics=[TOPIC]))
+            await self._start(lambda outside: transaction_producer(outside, self, topics=[TOPIC]))
         if call.replier:
             await self._start(self._replier)
-        self._sender = await self._start(lambda doors: Producer("beside", name_servers=NAME_SERVERS, doors=doors))
+        self._sender = await self._start(lambda outside: Producer("beside", name_servers=NAME_SERVERS, outside=outside))
 
     async def send_soon(self, body: bytes) -> None:
         """Have somebody else send it in a moment."""
@@ -120,11 +120,11 @@ class World:
 
         self._nodes[self._clients.index(self._sender)].start(sending())
 
-    async def _start(self, make: Callable[[Doors], Any]) -> Any:
+    async def _start(self, make: Callable[[Outside], Any]) -> Any:
         number = len(self._nodes) + 1
         process = self._cluster.process(f"world-{number}", f"10.2.0.{number}")
         node = process.node
-        client = node.call(make, process.doors)
+        client = node.call(make, process.outside)
         self._nodes.append(node)
         self._clients.append(client)
         await node.start(client.start())
@@ -133,15 +133,15 @@ class World:
     async def _run(self, client: Any, work: Coroutine[Any, Any, Any]) -> Any:
         return await self._nodes[self._clients.index(client)].start(work)
 
-    def _replier(self, doors: Doors) -> PushConsumer:
+    def _replier(self, outside: Outside) -> PushConsumer:
         async def listener(messages: list[MessageView]) -> None:
             for view in messages:
                 if view.body != b"no question":
                     await replying.reply(view, b"answer")
 
-        replying = Producer("replier", name_servers=NAME_SERVERS, doors=doors)
+        replying = Producer("replier", name_servers=NAME_SERVERS, outside=outside)
         replying._endpoint.start()
-        consumer = PushConsumer("repliers", name_servers=NAME_SERVERS, listener=listener, doors=doors)
+        consumer = PushConsumer("repliers", name_servers=NAME_SERVERS, listener=listener, outside=outside)
         return consumer.subscribe(TOPIC)
 
     async def _sent(self, body: bytes) -> bool:
@@ -156,8 +156,8 @@ class World:
     async def leave_open(self) -> str:
         """Somebody sends a half and does not know how it ends; its transaction id."""
 
-        def make(doors: Doors) -> TransactionProducer:
-            return TransactionProducer("undecided", name_servers=NAME_SERVERS, listener=Doubtful(self), doors=doors)
+        def make(outside: Outside) -> TransactionProducer:
+            return TransactionProducer("undecided", name_servers=NAME_SERVERS, listener=Doubtful(self), outside=outside)
 
         if self._doubtful is None:
             self._doubtful = await self._start(make)
@@ -172,7 +172,7 @@ class World:
         self._nodes[self._clients.index(self._sender)].start(work).add_done_callback(
             lambda done: done.cancelled() or done.exception()
         )
-        reader = await self._start(lambda doors: PullConsumer(name_servers=NAME_SERVERS, doors=doors))
+        reader = await self._start(lambda outside: PullConsumer(name_servers=NAME_SERVERS, outside=outside))
         self.question = await self._run(reader, _find(reader, body))
 
     async def audit(self, call: Call) -> list[str]:
@@ -195,15 +195,15 @@ class World:
             ]
         return found
 
-    async def _never_got(self, make: Callable[[Doors, World], Any]) -> list[bytes]:
-        last = await self._start(lambda doors: make(doors, self))
+    async def _never_got(self, make: Callable[[Outside, World], Any]) -> list[bytes]:
+        last = await self._start(lambda outside: make(outside, self))
         while isinstance(last, LitePullConsumer) and (found := await self._run(last, last.poll(10_000))):
             self.got.update(view.body for view in found)
         await asyncio.sleep(RETRIED_S)
         return sorted(set(self.asked) - set(self.got))
 
     async def _stored(self) -> Counter[bytes]:
-        reader = await self._start(lambda doors: PullConsumer(name_servers=NAME_SERVERS, doors=doors))
+        reader = await self._start(lambda outside: PullConsumer(name_servers=NAME_SERVERS, outside=outside))
 
         async def everything() -> Counter[bytes]:
             found: Counter[bytes] = Counter()
@@ -282,5 +282,7 @@ class PlainBank(Bank):
         return COMMIT
 
 
-def transaction_producer(doors: Doors, world: World, bank: type[Bank] = Bank, **settings: Any) -> TransactionProducer:
-    return TransactionProducer("bank", name_servers=NAME_SERVERS, listener=bank(world), doors=doors, **settings)
+def transaction_producer(
+    outside: Outside, world: World, bank: type[Bank] = Bank, **settings: Any
+) -> TransactionProducer:
+    return TransactionProducer("bank", name_servers=NAME_SERVERS, listener=bank(world), outside=outside, **settings)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gantrymq import aio
 from gantrymq.aio import ConsumeFromWhere, LocalTransactionState, Message, MessageView
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.sizes import MAX_BODY_BYTES
 from gantrymq.simulation.world.cluster import NAME_SERVERS, Cluster
@@ -27,7 +27,7 @@ LOCK_ENDS_S: Final = 70.0
 SELDOM_MS: Final = 1_000
 """From here on waiting for that is cheap."""
 
-Work = Callable[["World", Doors, dict[str, Any]], Awaitable[None]]
+Work = Callable[["World", Outside, dict[str, Any]], Awaitable[None]]
 
 
 class _AtOnce(ThreadPoolExecutor):
@@ -63,21 +63,21 @@ class World:
         await self.cluster.start_name_server()
         await self.cluster.start_broker(self.cluster.brokers[0])
         process = self.cluster.process("first", "10.1.0.1")
-        await process.node.start(self._make_topic(process.doors))
+        await process.node.start(self._make_topic(process.outside))
 
-    async def _make_topic(self, doors: Doors) -> None:
-        async with aio.Admin(NAME_SERVERS, doors=doors) as admin:
+    async def _make_topic(self, outside: Outside) -> None:
+        async with aio.Admin(NAME_SERVERS, outside=outside) as admin:
             await admin.create_topic(TOPIC, 2)
 
     def play(self, work: Work, arguments: dict[str, Any]) -> None:
         """Run a client in a process of its own, to its end; raises what it raises, and for what broke behind it."""
         process = self.cluster.process("client", next(self._machines))
         node = process.node
-        doors = Doors(process.doors.network, process.clock, process.doors.rng, SimDisk())
+        outside = Outside(process.outside.network, process.clock, process.outside.rng, SimDisk())
 
         async def limited() -> None:
             async with asyncio.timeout(PATIENCE_S):
-                await work(self, doors, arguments)
+                await work(self, outside, arguments)
 
         try:
             self.loop.run_until_complete(node.start(limited()))
@@ -89,9 +89,9 @@ class World:
         assert not left, f"tasks go on after close: {left}"
         assert not self.errors, self.errors
 
-    def other(self) -> Doors:
+    def other(self) -> Outside:
         """For somebody else, on a machine of its own."""
-        return self.cluster.process("other", next(self._machines)).doors
+        return self.cluster.process("other", next(self._machines)).outside
 
     def close(self) -> None:
         for host in self.cluster.brokers:
@@ -101,7 +101,7 @@ class World:
 
 async def _written(world: World, queue: MessageQueue, body: bytes) -> None:
     """Wait until ``body`` can be read from a queue."""
-    async with aio.PullConsumer(name_servers=NAME_SERVERS, doors=world.other()) as reader:
+    async with aio.PullConsumer(name_servers=NAME_SERVERS, outside=world.other()) as reader:
         while True:
             end = await reader.max_offset(queue)
             found = await reader.pull(queue, max(end - 1, 0), 32)
@@ -113,7 +113,7 @@ async def _written(world: World, queue: MessageQueue, body: bytes) -> None:
 async def _sent(world: World, topic: str = TOPIC) -> bytes:
     """A message of somebody else."""
     body = next(world.bodies)
-    async with aio.Producer("PG", name_servers=NAME_SERVERS, doors=world.other()) as producer:
+    async with aio.Producer("PG", name_servers=NAME_SERVERS, outside=world.other()) as producer:
         await producer.send(Message(topic, body))
     return body
 
@@ -128,9 +128,9 @@ def _full(arguments: dict[str, Any]) -> dict[str, Any]:
     return {"name_servers": NAME_SERVERS, **arguments}
 
 
-async def producer(world: World, doors: Doors, arguments: dict[str, Any]) -> None:
+async def producer(world: World, outside: Outside, arguments: dict[str, Any]) -> None:
     body = next(world.bodies)[: arguments.get("max_message_bytes", MAX_BODY_BYTES)]
-    async with aio.Producer(GROUP, doors=doors, **_full(arguments)) as client:
+    async with aio.Producer(GROUP, outside=outside, **_full(arguments)) as client:
         result = await client.send(Message(TOPIC, body))
         await client.send_batches([Message(TOPIC, body), Message(TOPIC, body)] if len(body) > 100 else [])
         await client.send_oneway(Message(TOPIC, body))
@@ -145,9 +145,9 @@ class Commits:
         return LocalTransactionState.COMMIT
 
 
-async def transaction_producer(world: World, doors: Doors, arguments: dict[str, Any]) -> None:
+async def transaction_producer(world: World, outside: Outside, arguments: dict[str, Any]) -> None:
     size = arguments.get("max_message_bytes", MAX_BODY_BYTES)
-    async with aio.TransactionProducer(GROUP, doors=doors, listener=Commits(), **_full(arguments)) as client:
+    async with aio.TransactionProducer(GROUP, outside=outside, listener=Commits(), **_full(arguments)) as client:
         body = next(world.bodies)[:size]
         result = await client.send_in_transaction(Message(TOPIC, body))
         assert result.decided, result.decision_error
@@ -157,14 +157,14 @@ async def transaction_producer(world: World, doors: Doors, arguments: dict[str, 
         await _written(world, result.queue, body)
 
 
-async def push_consumer(world: World, doors: Doors, arguments: dict[str, Any]) -> None:
+async def push_consumer(world: World, outside: Outside, arguments: dict[str, Any]) -> None:
     got: set[bytes] = set()
 
     async def listener(messages: list[MessageView]) -> None:
         got.update(view.body for view in messages)
 
     where = ConsumeFromWhere.TIMESTAMP if "timestamp_ms" in arguments else ConsumeFromWhere.LAST_OFFSET
-    client = aio.PushConsumer(GROUP, doors=doors, listener=listener, from_where=where, **_full(arguments))
+    client = aio.PushConsumer(GROUP, outside=outside, listener=listener, from_where=where, **_full(arguments))
     async with client.subscribe(TOPIC):
         for pause_s in (0.0, 0.0, LOCK_ENDS_S if arguments.get("lock_interval_ms", 0) >= SELDOM_MS else 0.0):
             await asyncio.sleep(pause_s)
@@ -173,9 +173,9 @@ async def push_consumer(world: World, doors: Doors, arguments: dict[str, Any]) -
                 await asyncio.sleep(0.01)
 
 
-async def lite_pull_consumer(world: World, doors: Doors, arguments: dict[str, Any]) -> None:
+async def lite_pull_consumer(world: World, outside: Outside, arguments: dict[str, Any]) -> None:
     where = ConsumeFromWhere.TIMESTAMP if "timestamp_ms" in arguments else ConsumeFromWhere.LAST_OFFSET
-    client = aio.LitePullConsumer(GROUP, doors=doors, from_where=where, **_full(arguments))
+    client = aio.LitePullConsumer(GROUP, outside=outside, from_where=where, **_full(arguments))
     async with client.subscribe(TOPIC):
         for _ in range(3):
             body, found = await _sent(world, _wire(arguments)), set[bytes]()
@@ -185,9 +185,9 @@ async def lite_pull_consumer(world: World, doors: Doors, arguments: dict[str, An
         await client.commit()
 
 
-async def pull_consumer(world: World, doors: Doors, arguments: dict[str, Any]) -> None:
+async def pull_consumer(world: World, outside: Outside, arguments: dict[str, Any]) -> None:
     body = await _sent(world, _wire(arguments))
-    async with aio.PullConsumer(GROUP, doors=doors, **_full(arguments)) as client:
+    async with aio.PullConsumer(GROUP, outside=outside, **_full(arguments)) as client:
         found: set[bytes] = set()
         for queue in await client.queues(TOPIC):
             end = await client.max_offset(queue)
@@ -197,21 +197,21 @@ async def pull_consumer(world: World, doors: Doors, arguments: dict[str, Any]) -
         assert body in found
 
 
-async def admin(world: World, doors: Doors, arguments: dict[str, Any]) -> None:
+async def admin(world: World, outside: Outside, arguments: dict[str, Any]) -> None:
     full = _full(arguments)
-    async with aio.Admin(full.pop("name_servers"), doors=doors, **full) as client:
+    async with aio.Admin(full.pop("name_servers"), outside=outside, **full) as client:
         assert TOPIC in await client.topics()
 
 
-async def travels(world: World, doors: Doors, arguments: dict[str, Any]) -> None:
+async def travels(world: World, outside: Outside, arguments: dict[str, Any]) -> None:
     """A message that can be sent arrives as it is; one for later is taken."""
     message: Message = arguments["message"]
     given = dict(message.properties)
-    async with aio.Producer(GROUP, doors=doors, name_servers=NAME_SERVERS) as client:
+    async with aio.Producer(GROUP, outside=outside, name_servers=NAME_SERVERS) as client:
         result = await client.send(message)
     if not arguments["now"]:
         return
-    async with aio.PullConsumer(name_servers=NAME_SERVERS, doors=world.other()) as reader:
+    async with aio.PullConsumer(name_servers=NAME_SERVERS, outside=world.other()) as reader:
         (view,) = (await reader.pull(result.queue, result.queue_offset, 1)).messages
     assert (view.topic, view.body, view.flag) == (message.topic, message.body, message.flag)
     assert given.items() <= view.properties.items()

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from gantrymq import aio
 from gantrymq.client import config, settings_rules
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from gantrymq.client.settings_rules import Addresses, Flag, Rule, Topic, Topics, Whole
 from gantrymq.errors import ConfigError, GantryError, MessageIllegal, RequestRejected
 from gantrymq.message.arguments import shown
@@ -318,10 +318,10 @@ def test_any_argument_of_a_message_is_refused_with_its_name_or_travels(world: Wo
 
 
 @pytest.mark.parametrize("client", KINDS)
-@pytest.mark.parametrize("doors", [5, "x", object(), [1], Doors])
-def test_doors_of_another_kind_are_refused(client: str, doors: object) -> None:
-    with pytest.raises(ConfigError, match="doors must be Doors"):
-        built(client, doors=doors)
+@pytest.mark.parametrize("outside", [5, "x", object(), [1], Outside])
+def test_an_outside_of_another_kind_is_refused(client: str, outside: object) -> None:
+    with pytest.raises(ConfigError, match="outside must be Outside"):
+        built(client, outside=outside)
 
 
 @pytest.mark.parametrize(
@@ -337,8 +337,8 @@ def test_doors_of_another_kind_are_refused(client: str, doors: object) -> None:
     ],
 )
 def test_an_impossible_argument_of_a_pull_is_named(world: World, name: str, arguments: dict[str, Any]) -> None:
-    async def pull(world: World, doors: Doors, given: dict[str, Any]) -> None:
-        async with aio.PullConsumer(name_servers=NAME_SERVERS, doors=doors) as consumer:
+    async def pull(world: World, outside: Outside, given: dict[str, Any]) -> None:
+        async with aio.PullConsumer(name_servers=NAME_SERVERS, outside=outside) as consumer:
             (queue, *_) = await consumer.queues(simulated.TOPIC)
             await consumer.pull(**{"queue": queue, "offset": 0, **given})
 
@@ -351,8 +351,8 @@ def test_an_impossible_argument_of_a_pull_is_named(world: World, name: str, argu
     [("queues", {"queues": 0}), ("queues", {"queues": "8"}), ("perm", {"perm": 5}), ("order", {"order": None})],
 )
 def test_an_impossible_argument_for_a_topic_is_named(world: World, name: str, arguments: dict[str, Any]) -> None:
-    async def make(world: World, doors: Doors, given: dict[str, Any]) -> None:
-        async with aio.Admin(NAME_SERVERS, doors=doors) as admin:
+    async def make(world: World, outside: Outside, given: dict[str, Any]) -> None:
+        async with aio.Admin(NAME_SERVERS, outside=outside) as admin:
             await admin.create_topic("New", **given)
 
     with pytest.raises(ConfigError, match=f"{name} must be"):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from gantrymq.message import flags, properties
 from gantrymq.message.heartbeat import ProducerData
 from gantrymq.message.message import StoredMessage
@@ -63,14 +63,14 @@ class Check:
 class Producer:
     """One connection, which is a member of one producer group. ``answer`` returns the answer to a check; None: none."""
 
-    def __init__(self, doors: Doors, address: Callable[[], str], group: str, new_key: Callable[[], str]) -> None:
+    def __init__(self, outside: Outside, address: Callable[[], str], group: str, new_key: Callable[[], str]) -> None:
         self.group: Final = group
         self.checks: list[Check] = []
         self.answer: Callable[[Check], Resolution | None] = lambda check: None
-        self._doors = doors
+        self._outside = outside
         self._address = address
         self._new_key = new_key
-        self._client = RemotingClient(doors.network, doors.clock, doors.rng, requests=self._asked)
+        self._client = RemotingClient(outside.network, outside.clock, outside.rng, requests=self._asked)
         self._answering = TaskGroupOwner("answers to checks")
 
     async def ask(self, code: RequestCode, header: object = None, body: bytes = b"") -> Command:
@@ -94,7 +94,7 @@ class Producer:
         header = SendMessage(
             producer_group=self.group, topic=topic, default_topic=AUTO_CREATE, default_topic_queue_nums=1,
             queue_id=queue_id, sys_flag=flags.PREPARED,
-            born_timestamp=self._doors.clock.wall_ms() if born_ms is None else born_ms, flag=flag,
+            born_timestamp=self._outside.clock.wall_ms() if born_ms is None else born_ms, flag=flag,
             properties=text, reconsume_times=reconsume_times, unit_mode=False, batch=False,
         )  # fmt: skip
         answer = await self.ask(RequestCode.SEND_MESSAGE_V2, header, body)
@@ -102,7 +102,7 @@ class Producer:
             raise Refused(answer)
         stored = answer.header(SendMessageAnswer)
         log_offset = parse_offset_message_id(stored.msg_id)[1]
-        return Half(key, topic, (stored.queue_offset, log_offset), self._doors.clock.monotonic())
+        return Half(key, topic, (stored.queue_offset, log_offset), self._outside.clock.monotonic())
 
     async def halves(self, topic: str, count: int, **more: str) -> list[Half]:
         """Send ``count`` half messages, one after the other."""
@@ -140,7 +140,7 @@ class Producer:
         message = decode_record(command.body)
         key = properties.find(message.properties_text, properties.UNIQ_KEY) or ""
         place = (header.tran_state_table_offset, header.commit_log_offset)
-        check = Check(key, place, message, header, self._doors.clock.monotonic())
+        check = Check(key, place, message, header, self._outside.clock.monotonic())
         self.checks.append(check)
         resolution = self.answer(check)
         if resolution is not None:

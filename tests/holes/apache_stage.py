@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from tests.holes.case import Case, Observed, On
 from tests.holes.stage import BODY_LENGTH_AT, CHECK_MAX, INTERVAL_S, WRONG_LENGTH, Stage
 from tests.interop.apache import ApacheCluster
@@ -88,15 +88,15 @@ class ApacheStage(Stage):
         super().__init__()
         self._house = house
         self.timeout_s = timeout_s
-        self.doors = Doors()
-        self._prefix = f"H{self.doors.rng.below(1 << 30):X}"
+        self.outside = Outside()
+        self._prefix = f"H{self.outside.rng.below(1 << 30):X}"
 
     @property
     def address(self) -> str:
         return self._house.address
 
-    def new_doors(self) -> Doors:
-        return self.doors
+    def new_outside(self) -> Outside:
+        return self.outside
 
     def damage(self, log_offset: int) -> None:
         # The broker maps its files into memory, so it sees what is written to them.

@@ -27,7 +27,7 @@ async def our_client(
     """A started producer of a new group. On OurStage this starts a name server, too."""
     name_servers = await _name_servers(stage)
     producer = TransactionProducer(
-        stage.new_name("PG"), name_servers=name_servers, listener=listener, doors=stage.new_doors(), **settings
+        stage.new_name("PG"), name_servers=name_servers, listener=listener, outside=stage.new_outside(), **settings
     )
     await producer.start()
     try:
@@ -41,8 +41,8 @@ async def _name_servers(stage: Stage) -> str:
         return stage._house.cluster.name_servers
     assert isinstance(stage, OurStage)
     node = Node("name server", stage._loop)
-    doors = stage._doors(node, HOST)
-    server = NameServer(NameServerConfig(listen_host=HOST), doors.network, doors.clock, SimDisk())
+    outside = stage._outside(node, HOST)
+    server = NameServer(NameServerConfig(listen_host=HOST), outside.network, outside.clock, SimDisk())
     await node.start(server.start())
     known = asyncio.Event()
     stage.broker.registration.when_announced(known.set)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from gantrymq.message import properties
 from gantrymq.message.system_topics import AUTO_CREATE
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -27,9 +27,9 @@ class Plain:
     """(queue offset, log offset)"""
 
 
-def silent(stage: Stage, group: str, doors: Doors | None = None) -> Producer:
-    """A connection that never sends a heartbeat, so it belongs to no group. ``doors``: those of its machine."""
-    return Producer(doors or stage.new_doors(), lambda: stage.address, group, stage.new_key)
+def silent(stage: Stage, group: str, outside: Outside | None = None) -> Producer:
+    """A connection that never sends a heartbeat, so it belongs to no group. ``outside``: those of its machine."""
+    return Producer(outside or stage.new_outside(), lambda: stage.address, group, stage.new_key)
 
 
 async def send(producer: Producer, topic: str, body: bytes, key: str, **more: str) -> Plain:

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import AUTO_CREATE, PARKED, TOOLS_CONSUMER
@@ -66,7 +66,7 @@ def key_of(message: StoredMessage) -> str:
 class Stage(ABC):
     """The interface of a scenario to its broker and to time."""
 
-    doors: Doors
+    outside: Outside
     """The network, clock and disk of the scenario itself."""
     timeout_s: float
     """transactionTimeOut: the immunity of a half message."""
@@ -101,20 +101,20 @@ class Stage(ABC):
         return True
 
     @abstractmethod
-    def new_doors(self) -> Doors:
+    def new_outside(self) -> Outside:
         """The network, clock and disk of another process."""
 
     # ---- time
 
     async def sleep(self, seconds: float) -> None:
-        await self.doors.clock.sleep(seconds)
+        await self.outside.clock.sleep(seconds)
 
     def now(self) -> float:
         """Monotonic seconds."""
-        return self.doors.clock.monotonic()
+        return self.outside.clock.monotonic()
 
     def wall_ms(self) -> int:
-        return self.doors.clock.wall_ms()
+        return self.outside.clock.wall_ms()
 
     async def until(self, holds: Callable[[], bool | Awaitable[bool]], what: str, seconds: float = GIVES_UP_S) -> None:
         """Poll until ``holds()`` is true. Raises NotShown when that takes too long."""
@@ -140,11 +140,11 @@ class Stage(ABC):
 
     def new_key(self) -> str:
         """A UNIQ_KEY."""
-        return self.doors.rng.token(16).hex().upper()
+        return self.outside.rng.token(16).hex().upper()
 
     async def producer(self, group: str | None = None) -> Producer:
         """A live member of a group; without ``group``, of a new group."""
-        made = Producer(self.new_doors(), lambda: self.address, group or self.new_name("PG"), self.new_key)
+        made = Producer(self.new_outside(), lambda: self.address, group or self.new_name("PG"), self.new_key)
         self._producers.append(made)
         await made.join()
         return made
@@ -163,7 +163,7 @@ class Stage(ABC):
     async def ask(self, code: RequestCode, header: Any = None, body: bytes = b"") -> Command:
         """A request from a connection of no producer group."""
         if self._reader is None:
-            self._reader = Producer(self.new_doors(), lambda: self.address, "nobody", self.new_key)
+            self._reader = Producer(self.new_outside(), lambda: self.address, "nobody", self.new_key)
             self._producers.append(self._reader)
         return await self._reader.ask(code, header, body)
 
@@ -220,7 +220,7 @@ class OurStage(Stage):
         self._hosts = 0
         self._settings = settings
         self.timeout_s = settings.get("transaction_time_out", 1000) / 1000
-        self.doors = self.new_doors()
+        self.outside = self.new_outside()
         self._broker_node: Node | None = None
         self.broker_skew_ms = 0
 
@@ -228,18 +228,18 @@ class OurStage(Stage):
     def address(self) -> str:
         return f"{BROKER}:10911"
 
-    def new_doors(self) -> Doors:
+    def new_outside(self) -> Outside:
         self._hosts += 1
-        return self._doors(Node(f"process {self._hosts}", self._loop), f"10.0.1.{self._hosts}")
+        return self._outside(Node(f"process {self._hosts}", self._loop), f"10.0.1.{self._hosts}")
 
-    def _doors(self, node: Node, address: str) -> Doors:
-        return Doors(self.network.host(address, node), NodeClock(node, EPOCH_MS), SystemRng(self._hosts), self.disk)
+    def _outside(self, node: Node, address: str) -> Outside:
+        return Outside(self.network.host(address, node), NodeClock(node, EPOCH_MS), SystemRng(self._hosts), self.disk)
 
     async def start(self) -> None:
         """Start a new process of the broker on the existing disk."""
         node = self._broker_node = Node("broker", self._loop)
-        doors = self._doors(node, BROKER)
-        doors.clock.skew_ms = self.broker_skew_ms  # type: ignore[attr-defined]
+        outside = self._outside(node, BROKER)
+        outside.clock.skew_ms = self.broker_skew_ms  # type: ignore[attr-defined]
         values: dict[str, Any] = {
             "broker_ip1": BROKER, "bind_address": BROKER, "store_path_root_dir": "/store",
             "transaction_time_out": 1000, "transaction_check_interval": round(INTERVAL_S * 1000),
@@ -249,7 +249,7 @@ class OurStage(Stage):
             "disk_space_reserve": 0,  # a write that fails must be possible
         }  # fmt: skip
         config = BrokerConfig.of(**{**values, **self._settings})
-        self.broker = Broker(config, doors.network, doors.clock, doors.rng, self.disk)
+        self.broker = Broker(config, outside.network, outside.clock, outside.rng, self.disk)
         await node.start(self.broker.start())
 
     def ask_at_once(self, checks: int) -> None:

@@ -90,12 +90,12 @@ async def _second_send_on_another_broker(cluster: Cluster) -> int:
         host.broker.topics.ensure("T", 1)
     await asyncio.sleep(1)
     process = cluster.process("service", "10.0.1.1")
-    node, doors = process.node, process.doors
+    node, outside = process.node, process.outside
     producer = TransactionProducer(
         "order-service",
         name_servers=NAME_SERVERS,
         listener=_Listener(),
-        doors=doors,
+        outside=outside,
         topics=["T"],
         inline_listener=True,
     )  # fmt: skip

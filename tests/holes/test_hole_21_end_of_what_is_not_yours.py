@@ -48,11 +48,11 @@ async def _by_a_stranger(stage: Stage) -> Observed:
 
 async def _by_a_neighbour(stage: Stage) -> Observed:
     """A process on the sender's machine that knows the places, as they are easily guessed, but not the ids."""
-    topic, doors, group = await stage.topic(), stage.new_doors(), stage.new_name("PG")
-    producer = silent(stage, group, doors)
+    topic, outside, group = await stage.topic(), stage.new_outside(), stage.new_name("PG")
+    producer = silent(stage, group, outside)
     halves = await producer.halves(topic, TRIES)
     observed = await _tries_to_commit(
-        stage, silent(stage, group, doors), topic, [replace(half, key=stage.new_key()) for half in halves]
+        stage, silent(stage, group, outside), topic, [replace(half, key=stage.new_key()) for half in halves]
     )
     await producer.leave()
     return observed
@@ -67,8 +67,8 @@ async def _tries_to_commit(stage: Stage, stranger: Producer, topic: str, halves:
 
 async def _by_the_sender_elsewhere(stage: Stage) -> Observed:
     """Not to be broken: official clients with the "VIP channel" end on a connection that has sent nothing yet."""
-    topic, doors, group = await stage.topic(), stage.new_doors(), stage.new_name("PG")
-    producer, same = silent(stage, group, doors), silent(stage, group, doors)
+    topic, outside, group = await stage.topic(), stage.new_outside(), stage.new_name("PG")
+    producer, same = silent(stage, group, outside), silent(stage, group, outside)
     halves = await producer.halves(topic, TRIES)
     codes = [(await same.commit(half)).code for half in halves]
     delivered = len(await stage.delivered(topic))

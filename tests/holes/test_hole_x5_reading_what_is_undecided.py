@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from gantrymq.message import system_topics
 from gantrymq.message.heartbeat import ConsumerData, SubscriptionData
 from gantrymq.message.system_topics import HALF, TOOLS_CONSUMER
@@ -78,7 +78,7 @@ async def _sent_back(stage: Stage) -> Observed:
 async def _consumed_directly(stage: Stage) -> Observed:
     topic, producer = await stage.topic(), await stage.producer()
     halves = await producer.halves(topic, TRIES)
-    consumer = Consumer(stage.new_doors(), stage.new_name("CG"), stage.address)
+    consumer = Consumer(stage.new_outside(), stage.new_name("CG"), stage.address)
     await consumer.join(topic)
     stored = {key_of(message): message for message in await stage.read(HALF, TOOLS_CONSUMER)}
     for half in halves:
@@ -92,11 +92,11 @@ async def _consumed_directly(stage: Stage) -> Observed:
 class Consumer:
     """A member of a consumer group that consumes what it is told to."""
 
-    def __init__(self, doors: Doors, group: str, address: str) -> None:
+    def __init__(self, outside: Outside, group: str, address: str) -> None:
         self.group = group
         self.consumed: list[str] = []
         self._address = address
-        self._client = RemotingClient(doors.network, doors.clock, doors.rng, requests=self._reported)
+        self._client = RemotingClient(outside.network, outside.clock, outside.rng, requests=self._reported)
 
     async def join(self, topic: str) -> None:
         member = ConsumerData(group_name=self.group, subscription_data_set=[SubscriptionData.of_tags(topic, "*", 1)])

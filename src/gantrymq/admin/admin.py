@@ -1,4 +1,4 @@
-"""The admin client: topics, and the doors to the other areas. Source: DefaultMQAdminExtImpl."""
+"""The admin client: topics, and the ways to the other areas. Source: DefaultMQAdminExtImpl."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gantrymq.admin.asking import Asking, Failed
 from gantrymq.admin.topic_changes import TopicChange, TopicChanges, Wanted
 from gantrymq.admin.topic_state import TopicState
 from gantrymq.client.config import ClientConfig, settings_of
-from gantrymq.client.connection.doors import Doors, default_doors
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.lifetime import Lifetime
+from gantrymq.client.connection.outside import Outside, default_outside
 from gantrymq.client.connection.routes import subscribe_queues
 from gantrymq.client.keywords import ClientSettings
 from gantrymq.client.settings_rules import Flag, Whole, read_setting
@@ -73,13 +73,13 @@ class Admin(Lifetime):
         self,
         name_servers: str | Iterable[str],
         *,
-        doors: Doors | None = None,
+        outside: Outside | None = None,
         failed: Failed | None = None,
         **settings: Unpack[ClientSettings],
     ) -> None:
         """``failed``: told of each question that failed, e.g. to count them. ``settings``: fields of ClientConfig."""
         self._config = settings_of(ClientConfig, name_servers, settings)
-        self._endpoint = Endpoint(type(self).__name__, self._config, default_doors() if doors is None else doors)
+        self._endpoint = Endpoint(type(self).__name__, self._config, default_outside() if outside is None else outside)
         self._asking = Asking(self._endpoint, failed)
 
     async def create_topic(

@@ -11,7 +11,7 @@ from gantrymq.admin.asking import Failed
 from gantrymq.admin.consumers import GroupProgress
 from gantrymq.client.connection import portal
 from gantrymq.client.connection.blocking import Blocking
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from gantrymq.client.keywords import ClientSettings
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue
@@ -27,14 +27,14 @@ class Admin(Blocking["admin.Admin"]):
         self,
         name_servers: str | Iterable[str],
         *,
-        doors: Doors | None = None,
+        outside: Outside | None = None,
         failed: Failed | None = None,
         **settings: Unpack[ClientSettings],
     ) -> None:
         """``failed``: told of each question that failed, in the thread of the clients. ``settings``: fields of
         ClientConfig.
         """
-        super().__init__(admin.Admin(name_servers, doors=doors, failed=failed, **settings))
+        super().__init__(admin.Admin(name_servers, outside=outside, failed=failed, **settings))
 
     def create_topic(
         self,

@@ -27,6 +27,7 @@ _BOTH: Final[Options] = {
     "--host": ("host", str),
     "--flush": ("flush", str),
     "--http-port": ("http_port", int),
+    "--grpc-port": ("grpc_port", int),
     "--broker-name": ("broker_name", str),
     "--tls-config": ("tls_config", Path),
     "--log-level": ("log_level", str),

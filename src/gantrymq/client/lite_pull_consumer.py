@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager
 from typing import Self, Unpack
 
 from gantrymq.client.config import LitePullConfig, settings_of
-from gantrymq.client.connection.doors import Doors, default_doors
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace
+from gantrymq.client.connection.outside import Outside, default_outside
 from gantrymq.client.connection.routes import subscribe_queues
 from gantrymq.client.consuming.filters import Filter, filter_of
 from gantrymq.client.consuming.lite_queues import LiteQueues
@@ -54,7 +54,7 @@ class LitePullConsumer(Lifetime):
         *,
         name_servers: str | Iterable[str],
         from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET,
-        doors: Doors | None = None,
+        outside: Outside | None = None,
         **settings: Unpack[LitePullSettings],
     ) -> None:
         """``from_where``: where the group begins in a new queue. ``settings``: fields of LitePullConfig."""
@@ -62,7 +62,7 @@ class LitePullConsumer(Lifetime):
         system_topics.check_group(group)
         self.group = with_namespace(config.namespace, group)
         endpoint = self._endpoint = Endpoint(
-            type(self).__name__, config, default_doors() if doors is None else doors,
+            type(self).__name__, config, default_outside() if outside is None else outside,
             pushes=lambda channel, command: self._queues.questions.asked(channel, command),
             greet=lambda channel: self._queues.member.greet(channel),
         )  # fmt: skip

@@ -9,11 +9,11 @@ from functools import partial
 from typing import Final, Unpack
 
 from gantrymq.client.config import ProducerConfig, settings_of
-from gantrymq.client.connection.doors import Doors, default_doors
 from gantrymq.client.connection.endpoint import Endpoint, decline, every
 from gantrymq.client.connection.heartbeat import Heartbeats
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace
+from gantrymq.client.connection.outside import Outside, default_outside
 from gantrymq.client.keywords import ProducerSettings
 from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.client.results import SendResult
@@ -60,18 +60,18 @@ class Producer(Lifetime):
         group: str,
         *,
         name_servers: str | Iterable[str],
-        doors: Doors | None = None,
+        outside: Outside | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
         """``settings``: fields of ProducerConfig. Raises ConfigError or MessageIllegal for an invalid value."""
-        self._set_up(group, settings_of(ProducerConfig, name_servers, settings), doors)
+        self._set_up(group, settings_of(ProducerConfig, name_servers, settings), outside)
 
-    def _set_up(self, group: str, config: ProducerConfig, doors: Doors | None) -> None:
+    def _set_up(self, group: str, config: ProducerConfig, outside: Outside | None) -> None:
         system_topics.check_group(group)
         self.group = with_namespace(config.namespace, group)
         self._config = config
         self._endpoint = Endpoint(
-            type(self).__name__, config, default_doors() if doors is None else doors,
+            type(self).__name__, config, default_outside() if outside is None else outside,
             pushes=self._pushed, greet=self._greet,
         )  # fmt: skip
         self._heartbeats = Heartbeats(self._endpoint, self._beat, self._brokers)

@@ -12,10 +12,10 @@ from typing import Final, Unpack
 
 from gantrymq.client import settings_rules as rules
 from gantrymq.client.config import PullConfig, settings_of
-from gantrymq.client.connection.doors import Doors, default_doors
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace, without_namespace
+from gantrymq.client.connection.outside import Outside, default_outside
 from gantrymq.client.connection.routes import subscribe_queues
 from gantrymq.client.consuming.filters import EVERYTHING, Filter, filter_of
 from gantrymq.client.consuming.portions import Portions
@@ -65,7 +65,7 @@ class PullConsumer(Lifetime):
         group: str | None = None,
         *,
         name_servers: str | Iterable[str],
-        doors: Doors | None = None,
+        outside: Outside | None = None,
         **settings: Unpack[PullSettings],
     ) -> None:
         """``group``: needed for ``committed`` and ``commit`` only. ``settings``: fields of PullConfig."""
@@ -74,7 +74,7 @@ class PullConsumer(Lifetime):
             system_topics.check_group(group)
             group = with_namespace(config.namespace, group)
         self.group = group
-        self._endpoint = Endpoint(type(self).__name__, config, default_doors() if doors is None else doors)
+        self._endpoint = Endpoint(type(self).__name__, config, default_outside() if outside is None else outside)
         self._watch = spans_of(self._endpoint, group)
 
     async def queues(self, topic: str) -> list[MessageQueue]:

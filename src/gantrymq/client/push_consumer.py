@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from typing import Self, Unpack
 
 from gantrymq.client.config import PushConfig, settings_of
-from gantrymq.client.connection.doors import Doors, default_doors
 from gantrymq.client.connection.endpoint import Endpoint, every
 from gantrymq.client.connection.lifetime import Lifetime
 from gantrymq.client.connection.namespaces import with_namespace
+from gantrymq.client.connection.outside import Outside, default_outside
 from gantrymq.client.consuming.assigned_queues import AssignedQueues
 from gantrymq.client.consuming.broker_questions import BrokerQuestions
 from gantrymq.client.consuming.filters import EVERYTHING, Filter, filter_of
@@ -54,7 +54,7 @@ class PushConsumer(Lifetime):
         name_servers: str | Iterable[str],
         listener: MessageListener,
         from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET,
-        doors: Doors | None = None,
+        outside: Outside | None = None,
         **settings: Unpack[PushSettings],
     ) -> None:
         """``from_where``: where the group begins in queues it has never read. ``settings``: fields of PushConfig."""
@@ -63,9 +63,9 @@ class PushConsumer(Lifetime):
         if not callable(listener):
             raise ConfigError("the listener must be callable: a function that gets a list of messages")
         self.group = with_namespace(config.namespace, group)
-        doors = default_doors() if doors is None else doors
+        outside = default_outside() if outside is None else outside
         endpoint = self._endpoint = Endpoint(
-            type(self).__name__, config, doors,
+            type(self).__name__, config, outside,
             pushes=lambda channel, command: self._questions.asked(channel, command),
             greet=lambda channel: self._queues.member.greet(channel),
         )  # fmt: skip
@@ -75,7 +75,7 @@ class PushConsumer(Lifetime):
             listener = watch.listener(listener)
         self._filters: dict[str, Filter] = {}
         self._queues = AssignedQueues(
-            endpoint, config, self.group, listener, from_where, self._filters, doors.disk, watch,
+            endpoint, config, self.group, listener, from_where, self._filters, outside.disk, watch,
             CLIENTS.made(endpoint, self.group),
         )  # fmt: skip
         self._questions = BrokerQuestions(endpoint, self._queues, config.max_body_bytes)

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from gantrymq.client import lite_pull_consumer, producer, pull_consumer, push_consumer, transaction_producer
 from gantrymq.client.connection.blocking import Blocking
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
 from gantrymq.client.consuming.pulling import DEFAULT_MAX_BYTES
 from gantrymq.client.consuming.queue_arguments import checked_queues
@@ -49,11 +49,11 @@ class Producer(Blocking["producer.Producer"]):
         group: str,
         *,
         name_servers: str | Iterable[str],
-        doors: Doors | None = None,
+        outside: Outside | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
         """``settings``: fields of ProducerConfig."""
-        super().__init__(producer.Producer(group, name_servers=name_servers, doors=doors, **settings))
+        super().__init__(producer.Producer(group, name_servers=name_servers, outside=outside, **settings))
 
     @property
     def group(self) -> str:
@@ -131,12 +131,12 @@ class TransactionProducer(Producer):
         *,
         name_servers: str | Iterable[str],
         listener: TransactionListener,
-        doors: Doors | None = None,
+        outside: Outside | None = None,
         **settings: Unpack[TransactionProducerSettings],
     ) -> None:
         """``listener``: runs and checks local transactions. ``settings``: fields of TransactionProducerConfig."""
         inner = transaction_producer.TransactionProducer(
-            group, name_servers=name_servers, listener=listener, doors=doors, **settings
+            group, name_servers=name_servers, listener=listener, outside=outside, **settings
         )
         Blocking.__init__(self, inner)
 
@@ -174,11 +174,11 @@ class PullConsumer(Blocking["pull_consumer.PullConsumer"]):
         group: str | None = None,
         *,
         name_servers: str | Iterable[str],
-        doors: Doors | None = None,
+        outside: Outside | None = None,
         **settings: Unpack[PullSettings],
     ) -> None:
         """``group``: needed for ``committed`` and ``commit`` only. ``settings``: fields of PullConfig."""
-        super().__init__(pull_consumer.PullConsumer(group, name_servers=name_servers, doors=doors, **settings))
+        super().__init__(pull_consumer.PullConsumer(group, name_servers=name_servers, outside=outside, **settings))
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that may be read, freshly asked."""
@@ -267,7 +267,7 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
         *,
         name_servers: str | Iterable[str],
         from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET,
-        doors: Doors | None = None,
+        outside: Outside | None = None,
         **settings: Unpack[LitePullSettings],
     ) -> None:
         """``from_where``: where the group begins in a new queue. ``settings``: fields of LitePullConfig."""
@@ -276,7 +276,7 @@ class LitePullConsumer(Blocking["lite_pull_consumer.LitePullConsumer"]):
         messages that the program never received."""
         super().__init__(
             lite_pull_consumer.LitePullConsumer(
-                group, name_servers=name_servers, from_where=from_where, doors=doors, **settings
+                group, name_servers=name_servers, from_where=from_where, outside=outside, **settings
             )
         )
 
@@ -376,13 +376,13 @@ class PushConsumer(Blocking["push_consumer.PushConsumer"]):
         name_servers: str | Iterable[str],
         listener: MessageListener,
         from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET,
-        doors: Doors | None = None,
+        outside: Outside | None = None,
         **settings: Unpack[PushSettings],
     ) -> None:
         """``from_where``: where the group begins in queues it has never read. ``settings``: fields of PushConfig."""
         super().__init__(
             push_consumer.PushConsumer(
-                group, name_servers=name_servers, listener=listener, from_where=from_where, doors=doors, **settings
+                group, name_servers=name_servers, listener=listener, from_where=from_where, outside=outside, **settings
             )
         )
 

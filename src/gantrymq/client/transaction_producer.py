@@ -13,7 +13,7 @@ from typing import Any, Final, Unpack
 
 from gantrymq.client.config import TransactionProducerConfig, settings_of
 from gantrymq.client.connection.cluster_brokers import ClusterBrokers
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from gantrymq.client.keywords import TransactionProducerSettings
 from gantrymq.client.listener import (
     ListenerAnswer,
@@ -85,12 +85,12 @@ class TransactionProducer(Producer):
         *,
         name_servers: str | Iterable[str],
         listener: TransactionListener,
-        doors: Doors | None = None,
+        outside: Outside | None = None,
         **settings: Unpack[TransactionProducerSettings],
     ) -> None:
         """``listener``: runs and checks local transactions; see DecisiveListener for a listener whose checker may be
         called at any time. ``settings``: fields of TransactionProducerConfig."""
-        self._set_up(group, settings_of(TransactionProducerConfig, name_servers, settings), doors)
+        self._set_up(group, settings_of(TransactionProducerConfig, name_servers, settings), outside)
         for method in ("execute_local_transaction", "check_local_transaction"):
             if not callable(getattr(listener, method, None)):
                 raise ConfigError(f"the listener has no method {method}; see gantrymq.TransactionListener")

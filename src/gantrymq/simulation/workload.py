@@ -108,13 +108,13 @@ class Shop:
         self._siblings = siblings
         self._one_way = one_way
         self.decisive = decisive
-        name_servers, doors = process.name_servers, process.doors
+        name_servers, outside = process.name_servers, process.outside
         self.producer = (OneWayProducer if one_way else TransactionProducer)(
-            GROUP, name_servers=name_servers, listener=self, doors=doors, topics=[TOPIC], send_timeout_ms=3000,
+            GROUP, name_servers=name_servers, listener=self, outside=outside, topics=[TOPIC], send_timeout_ms=3000,
             inline_listener=True, default_topic_queue_nums=QUEUES,
         )  # fmt: skip
         self.plain = Producer(
-            f"{GROUP}-plain", name_servers=name_servers, doors=doors, send_timeout_ms=3000,
+            f"{GROUP}-plain", name_servers=name_servers, outside=outside, send_timeout_ms=3000,
             default_topic_queue_nums=QUEUES,
         )  # fmt: skip
 
@@ -222,7 +222,7 @@ class Reader:
     def __init__(self, process: Process, history: History) -> None:
         self._history = history
         self.consumer = PushConsumer(
-            READERS, name_servers=process.name_servers, doors=process.doors, listener=self._got,
+            READERS, name_servers=process.name_servers, outside=process.outside, listener=self._got,
             from_where=ConsumeFromWhere.FIRST_OFFSET, pull_suspend_ms=5000, pull_timeout_ms=8000,
             rebalance_interval_ms=6000,
         )  # fmt: skip

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq import LocalTransactionState, Message, MessageView, Producer, PushConsumer, TransactionProducer, aio
-from gantrymq.client.connection.doors import Doors, default_doors
+from gantrymq.client.connection.outside import Outside, default_outside
 from gantrymq.errors import Closed, ConfigError, Unreachable, UsedAfterFork
 from gantrymq.runtime.network import TcpNetwork
 from gantrymq.testing import LocalCluster, UnclosedClientWarning
@@ -130,14 +130,14 @@ def test_a_second_cluster_is_refused_and_the_first_goes_on(cluster: LocalCluster
     cluster.send(Message("orders", b"x"))
 
 
-def test_the_doors_of_the_machine_come_back() -> None:
+def test_clients_use_the_machine_again_afterwards() -> None:
     with LocalCluster():
-        assert not isinstance(default_doors().network, TcpNetwork)
-    assert isinstance(default_doors().network, TcpNetwork)
+        assert not isinstance(default_outside().network, TcpNetwork)
+    assert isinstance(default_outside().network, TcpNetwork)
 
 
-def test_a_client_that_is_given_doors_has_those(cluster: LocalCluster) -> None:
-    with Producer("p", name_servers="127.0.0.1:1", doors=Doors(), send_timeout_ms=500) as producer:
+def test_a_client_that_is_given_an_outside_has_that(cluster: LocalCluster) -> None:
+    with Producer("p", name_servers="127.0.0.1:1", outside=Outside(), send_timeout_ms=500) as producer:
         cluster.settle()
         assert cluster.messages("orders") == []
         with pytest.raises(Unreachable):

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, Final
 
 from gantrymq.client.config import ClientConfig
-from gantrymq.client.connection.doors import Doors as Doors
 from gantrymq.client.connection.name_servers import NameServers
+from gantrymq.client.connection.outside import Outside as Outside
 from gantrymq.client.connection.routes import Routes
 from gantrymq.client.connection.runtimes import check_loop, check_threads, running_loop
 from gantrymq.client.connection.secure import account_of, network_of
@@ -55,25 +55,27 @@ class Endpoint:
         self,
         owner: str,
         config: ClientConfig,
-        doors: Doors,
+        outside: Outside,
         *,
         pushes: Callable[[ClientChannel, Command], None] | None = None,
         greet: Callable[[ClientChannel], None] | None = None,
     ) -> None:
-        if not isinstance(doors, Doors):
-            raise ConfigError(f"doors must be Doors (or None for the real network, clock and disk), not {shown(doors)}")
+        if not isinstance(outside, Outside):
+            raise ConfigError(
+                f"outside must be Outside (or None for the real network, clock and disk), not {shown(outside)}"
+            )
         self.owner = owner
         self.config = config
         self.listeners: list[Callable[[], int]] = []
         """Functions that count the calls of the user's listener which are running or wait for a thread."""
-        self._doors = doors
-        self.clock = doors.clock
-        self.rng = doors.rng
+        self._outside = outside
+        self.clock = outside.clock
+        self.rng = outside.rng
         self.remoting = RemotingClient(
-            network_of(config, doors), doors.clock, doors.rng, requests=pushes, lost=self._lost,
+            network_of(config, outside), outside.clock, outside.rng, requests=pushes, lost=self._lost,
             account=account_of(config),
         )  # fmt: skip
-        self.name_servers = NameServers(self.remoting, doors.clock, config.name_servers, config.call_timeout_ms)
+        self.name_servers = NameServers(self.remoting, outside.clock, config.name_servers, config.call_timeout_ms)
         self.routes = Routes(self.name_servers)
         self.tasks = TaskGroupOwner(owner)
         self.client_id = ""
@@ -82,7 +84,7 @@ class Endpoint:
         self._greet = greet
         self._greeted: dict[str, ClientChannel] = {}
         self._languages: dict[str, str | None] = {}
-        self._token = doors.rng.token(4).hex()
+        self._token = outside.rng.token(4).hex()
         self._pid = os.getpid()
         self._ids: UniqueIds | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -100,7 +102,7 @@ class Endpoint:
         check_threads(self.owner)
         self._loop = running_loop(self.owner)
         self._running = True
-        self._doors.started(self)
+        self._outside.started(self)
 
     def check_usable(self) -> None:
         """Raise Closed unless started and open, UsedAfterFork in a forked child, WrongRuntime on another loop."""

@@ -136,7 +136,7 @@ class Member:
         rng = self.rng
         commits = rng.random() < 0.4
         consumer = LitePullConsumer(
-            self.group, name_servers=self.process.name_servers, doors=self.process.doors,
+            self.group, name_servers=self.process.name_servers, outside=self.process.outside,
             from_where=ConsumeFromWhere.FIRST_OFFSET,
             auto_commit=not commits, auto_commit_interval_ms=rng.choice((0, 500, 5000)),
             poll_batch_size=rng.choice((1, 4, 10)), poll_timeout_ms=1000, pull_suspend_ms=5000, pull_timeout_ms=8000,
@@ -196,7 +196,7 @@ class Member:
     async def _listen(self) -> None:
         rng = self.rng
         consumer = PushConsumer(
-            self.group, name_servers=self.process.name_servers, doors=self.process.doors,
+            self.group, name_servers=self.process.name_servers, outside=self.process.outside,
             from_where=ConsumeFromWhere.FIRST_OFFSET,
             listener=self._listener, orderly=self.group == ORDERED, consume_threads=rng.choice((1, 3, 20)),
             consume_batch_size=rng.choice((1, 1, 5)), pull_suspend_ms=5000, pull_timeout_ms=8000, suspend_ms=300,

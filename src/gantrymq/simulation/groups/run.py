@@ -54,7 +54,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
             crowd.join(group)
     process = cluster.process("sender", "10.0.1.1")
     sending = process.node.start(_send(cluster, plan.orders, Producer(
-        "senders", name_servers=NAME_SERVERS, doors=process.doors, default_topic_queue_nums=QUEUES
+        "senders", name_servers=NAME_SERVERS, outside=process.outside, default_topic_queue_nums=QUEUES
     )))  # fmt: skip
     rng = random.Random(cluster.rng.randrange(1 << 62))
     await break_things(cluster, plan, rng, _faults_of(crowd), TROUBLE_S)

@@ -132,9 +132,9 @@ class SimTransactions(AsyncConnectionTransactions):
             claim_timeout=CLAIM_TIMEOUT_S, keep_rows=None, topics=list(TOPICS), send_timeout_ms=3000,
             default_topic_queue_nums=QUEUES, wait_for_brokers=wait_for_brokers,
         )  # fmt: skip
-        self._producer_settings["doors"] = process.doors
+        self._producer_settings["outside"] = process.outside
         self._database = DatabaseDoor(line)
-        self._clock, self._rng = process.doors.clock, process.doors.rng
+        self._clock, self._rng = process.outside.clock, process.outside.rng
         self._history = history
 
     async def _connect(self) -> TransactionListener:

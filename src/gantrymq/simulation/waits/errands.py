@@ -115,11 +115,11 @@ class Caller:
         process = world.cluster.process("caller", "10.0.1.1")
         world.clocks.append(process.clock)
         self.node = process.node
-        name_servers, doors = process.name_servers, process.doors
-        self._plain = Producer("callers", name_servers=name_servers, doors=doors, default_topic_queue_nums=1)
+        name_servers, outside = process.name_servers, process.outside
+        self._plain = Producer("callers", name_servers=name_servers, outside=outside, default_topic_queue_nums=1)
         self._halves = TransactionProducer(
             "halves", listener=self, topics=["Halves"], heartbeat_interval_ms=1_000, inline_listener=True,
-            name_servers=name_servers, doors=doors, default_topic_queue_nums=1,
+            name_servers=name_servers, outside=outside, default_topic_queue_nums=1,
         )  # fmt: skip
         self._checks: dict[str, int] = {}
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.client.connection.endpoint import Doors
+from gantrymq.client.connection.endpoint import Outside
 from gantrymq.errors import DiskFull, GantryError
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
@@ -104,19 +104,19 @@ class Cluster:
         self.nodes.append(node)
         clock = NodeClock(node, EPOCH_MS)
         seeded = SystemRng(self.rng.randrange(1 << 62))
-        doors = Doors(self.network.host(address, node), clock, seeded)
-        return Process(node, address, clock, doors, NAME_SERVERS)
+        outside = Outside(self.network.host(address, node), clock, seeded)
+        return Process(node, address, clock, outside, NAME_SERVERS)
 
     async def start_name_server(self) -> None:
         process = self.process("name server", NAME_SERVER)
-        doors = process.doors
-        server = NameServer(NameServerConfig(listen_host=NAME_SERVER), doors.network, doors.clock, SimDisk())
+        outside = process.outside
+        server = NameServer(NameServerConfig(listen_host=NAME_SERVER), outside.network, outside.clock, SimDisk())
         await process.node.start(server.start())
 
     async def start_broker(self, host: BrokerHost) -> None:
         """Start it (again); raises what the broker raises when it cannot."""
         process = self.process(host.name, host.address)
-        node, host.clock, doors = process.node, process.clock, process.doors
+        node, host.clock, outside = process.node, process.clock, process.outside
         host.clock.skew_ms = host.skew_ms
         config = BrokerConfig.of(
             broker_name=host.name, broker_ip1=host.address, listen_port=BROKER_PORT, bind_address=host.address,
@@ -124,7 +124,7 @@ class Cluster:
             transaction_check_interval=2000, transaction_check_max=1000, decisive_check_grace_at_start=START_GRACE_MS,
             **{**SMALL_FILES, **self.settings},
         )  # fmt: skip
-        host.broker = Broker(config, doors.network, doors.clock, doors.rng, host.disk)
+        host.broker = Broker(config, outside.network, outside.clock, outside.rng, host.disk)
         host.node = node
         host.starts += 1
         await node.start(host.broker.start())

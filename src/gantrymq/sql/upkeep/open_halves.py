@@ -19,7 +19,7 @@ async def oldest_open(name_servers: str | Iterable[str], settings: Mapping[str, 
 
     None: there is none, or brokers cannot be asked; that is logged.
     """
-    ours = {name: value for name, value in settings.items() if name in CLIENT_SETTINGS or name == "doors"}
+    ours = {name: value for name, value in settings.items() if name in CLIENT_SETTINGS or name == "outside"}
     try:
         async with Admin(name_servers, **ours) as admin:
             places = await admin.transactions.undecided()

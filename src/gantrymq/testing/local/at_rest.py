@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Final
 
 import gantrymq
-from gantrymq.client.connection.doors import StartedClient
+from gantrymq.client.connection.outside import StartedClient
 from gantrymq.client.connection.portal import Portal
 from gantrymq.errors import GantryError
 from gantrymq.testing.local.awaited import Look, look_at

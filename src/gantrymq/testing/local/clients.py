@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gantrymq.client.connection.doors import Doors, StartedClient
+from gantrymq.client.connection.outside import Outside, StartedClient
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import OsDisk
@@ -41,8 +41,8 @@ class Clients:
     """Told of each that starts, on its loop."""
     made: list[MadeClient] = field(default_factory=list)
 
-    def doors(self) -> Doors:
-        """The doors of a client that is being made."""
+    def outside(self) -> Outside:
+        """The outside of a client that is being made."""
         self.network.check_process()
         client = MadeClient(_place(), self.network.of(None))
         self.made.append(client)
@@ -51,11 +51,11 @@ class Clients:
             client.endpoint = endpoint
             self.started(endpoint)
 
-        return Doors(client.network, self.clock, SystemRng(), OsDisk(), started)
+        return Outside(client.network, self.clock, SystemRng(), OsDisk(), started)
 
-    def own_doors(self) -> Doors:
-        """Doors of a client that the cluster has for itself."""
-        return Doors(self.network.of(None), self.clock)
+    def own_outside(self) -> Outside:
+        """Outside of a client that the cluster has for itself."""
+        return Outside(self.network.of(None), self.clock)
 
     async def kill(self, client: object) -> None:
         """Cut off a client that the test has. Raises ConfigError for one that is not of this cluster."""

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from gantrymq.broker.broker import Broker
-from gantrymq.client.connection import doors, portals
-from gantrymq.client.connection.doors import StartedClient
+from gantrymq.client.connection import outside, portals
+from gantrymq.client.connection.outside import StartedClient
 from gantrymq.client.producer import Producer
 from gantrymq.client.results import SendResult
 from gantrymq.errors import Closed, ConfigError, GantryError
@@ -43,7 +43,7 @@ class UnclosedClientWarning(UserWarning):
 class LocalCluster(PassingTime):
     """Use it in a ``with`` block, or let the pytest fixture ``gantry`` do it.
 
-    Clients that are made while it is open and are given no ``doors=`` belong to it, whatever name server they ask:
+    Clients that are made while it is open and are given no ``outside=`` belong to it, whatever name server they ask:
     code under test needs no change. One at a time.
     """
 
@@ -98,7 +98,7 @@ class LocalCluster(PassingTime):
             self._portal = self._rest.portal = portals.bring(loop, self, self._servers.close)
             self._calls.open = True
             self._calls.run(self._begin())
-            self._restore = doors.replace_default(self._clients.doors)
+            self._restore = outside.replace_default(self._clients.outside)
         except BaseException:
             self.close()
             raise
@@ -200,7 +200,7 @@ class LocalCluster(PassingTime):
 
     async def _send(self, message: Message) -> SendResult:
         if self._producer is None:
-            self._producer = Producer("gantry", name_servers=self.name_servers, doors=self._clients.own_doors())
+            self._producer = Producer("gantry", name_servers=self.name_servers, outside=self._clients.own_outside())
             await self._producer.start()
         return await self._producer.send(message)
 

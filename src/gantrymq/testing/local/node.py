@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from gantrymq.client.connection.doors import Doors
+from gantrymq.client.connection.outside import Outside
 from gantrymq.runtime.clock import Timer
 
 T = TypeVar("T")
@@ -101,6 +101,6 @@ class Process:
     node: Node
     address: str
     clock: NodeClock
-    doors: Doors
+    outside: Outside
     name_servers: str
     """Addresses, as clients are given them."""

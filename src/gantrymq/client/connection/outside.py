@@ -1,7 +1,7 @@
 """The network, clock, random numbers and disk that a client uses, and how tests replace them.
 
-A client that is created without ``doors=`` uses those of the machine. While a local cluster is open in the same process
-(``gantrymq.testing.LocalCluster``), such a client uses those of the local cluster, so code under test needs no change.
+A client that is created without ``outside=`` uses those of the machine. While a local cluster is open in the same
+process (``gantrymq.testing.LocalCluster``), such a client uses those of the cluster: code under test stays as it is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def nobody(endpoint: StartedClient) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class Outside:
     """The network, clock, random numbers and disk of a client; a simulation replaces them."""
 
     network: Network = field(default_factory=TcpNetwork)
@@ -45,17 +45,17 @@ class Doors:
     """Called with the endpoint of each client that starts, on the client's event loop."""
 
 
-_makers: Final[list[Callable[[], Doors]]] = []
-"""The last of these functions makes the doors of clients that are given none. If there is none, clients use the
+_makers: Final[list[Callable[[], Outside]]] = []
+"""The last of these functions makes the outside of clients that are given none. If there is none, they use the
 machine's."""
 
 
-def default_doors() -> Doors:
-    """The doors of a client that was given none. Called once for each client, when it is created."""
-    return _makers[-1]() if _makers else Doors()
+def default_outside() -> Outside:
+    """What a client uses that was given none. Called once for each client, when it is created."""
+    return _makers[-1]() if _makers else Outside()
 
 
-def replace_default(make: Callable[[], Doors]) -> Callable[[], None]:
-    """From now on call ``make`` for each client that is created without doors. Returns a function that ends this."""
+def replace_default(make: Callable[[], Outside]) -> Callable[[], None]:
+    """From now on call ``make`` for each client that is given no ``outside``. Returns a function that ends this."""
     _makers.append(make)
     return lambda: _makers.remove(make)
