@@ -23,6 +23,7 @@ ARTEFACTS = {
     "client-4.9.8": ["rocketmq-client:4.9.8"],
     "client-5.5.0": ["rocketmq-client:5.5.0"],
     "example-5.5.0": ["rocketmq-example:5.5.0"],
+    "grpc-5.2.0": ["rocketmq-client-java:5.2.0"],
     "acl-4.9.8": ["rocketmq-acl:4.9.8"],
 }
 """Sets of artefacts (with all they need) by the name of their directory. Not every module exists in every version."""

@@ -1,0 +1,72 @@
+"""The official clients of RocketMQ 5, which speak gRPC: fetched from where their users get them, and our drivers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.interop.jars import NotHere, alone, cache, java, library
+
+DRIVERS = Path(__file__).parent / "five"
+FETCH_SECONDS = 600
+NODE_CLIENT, PYTHON_CLIENT, JAVA_CLIENT = "rocketmq-client-nodejs@1.0.8", "rocketmq-python-client==5.1.2", "grpc-5.2.0"
+
+
+def java_client() -> list[str]:
+    """The command of the driver for Java, compiled on first use. Raises NotHere."""
+    jars = library(JAVA_CLIENT)
+    made = _made("five-java", lambda where: _run(
+        java("javac"), "-cp", f"{jars}/*", "-d", str(where), str(DRIVERS / "Five.java")
+    ))  # fmt: skip
+    return [java(), "-cp", f"{jars}/*:{made}", "Five"]
+
+
+def node_client() -> list[str]:
+    """The same for Node.js."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        raise NotHere("no node and npm on the PATH: these tests run the official client for Node.js")
+    made = _made("five-node", lambda where: _run(
+        npm, "install", "--prefix", str(where), "--no-audit", "--no-fund", "--ignore-scripts", NODE_CLIENT
+    ))  # fmt: skip
+    shutil.copy(DRIVERS / "five.js", made)
+    return [node, str(made / "five.js")]
+
+
+def python_client() -> list[str]:
+    """The same for Python, in an environment of its own."""
+
+    def make(where: Path) -> None:
+        _run(sys.executable, "-m", "venv", str(where / "venv"))
+        _run(str(where / "venv" / "bin" / "python"), "-m", "pip", "install", "-q", PYTHON_CLIENT)
+
+    return [str(_made("five-python", make) / "venv" / "bin" / "python"), str(DRIVERS / "five.py")]
+
+
+CLIENTS = {"java": java_client, "node": node_client, "python": python_client}
+
+
+def _made(name: str, make: Callable[[Path], None]) -> Path:
+    """A directory that ``make`` fills once."""
+    where = cache() / name
+    with alone(name):
+        if not (where / "complete").exists():
+            shutil.rmtree(where, ignore_errors=True)
+            where.mkdir(parents=True)
+            make(where)
+            (where / "complete").touch()
+    return where
+
+
+def _run(*command: str) -> None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=FETCH_SECONDS, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired as late:
+        raise NotHere(f"{command[0]} did not end within {FETCH_SECONDS} s: is its registry reachable?") from late
+    if done.returncode:
+        raise NotHere(f"{' '.join(command[:3])} failed: {(done.stdout + done.stderr)[-400:]}")
