@@ -11,6 +11,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
+from gantrymq.access.values import User
 from gantrymq.broker.roles import Role
 from gantrymq.errors import Unreachable
 from gantrymq.grpc import service_pb2 as service
@@ -19,6 +20,7 @@ from gantrymq.grpc.server import SERVICE
 from gantrymq.message import flags
 from gantrymq.protocol.bodies.heartbeat import ConsumerIdList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.protocol.headers.consumer import ConsumerListByGroup
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.message_ids import parse_offset_message_id
@@ -299,6 +301,32 @@ def test_a_client_must_say_its_id(tmp_path: Path) -> None:
         assert answer.status.code == Code.CLIENT_ID_REQUIRED
 
     story(work, tmp_path)
+
+
+def test_who_takes_the_id_of_another_client_does_not_get_what_is_meant_for_it(tmp_path: Path) -> None:
+    first = '{"username":"admin","password":"admin-secret"}'
+
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        guard = running.broker.guard
+        assert guard is not None
+        guard.directory.create(User("thief", "thief-secret"), None)
+        running.broker.topics.update(TopicConfig(topic_name="orders", read_queue_nums=1, write_queue_nums=1))
+        owner = GrpcClient(client.channel, key=("admin", "admin-secret"))
+        thief = GrpcClient(client.channel, key=("thief", "thief-secret"))
+        async with owner.telemetry(producer("orders")), thief.telemetry(producer()) as answer:
+            assert answer.status.code == Code.OK
+            transaction = await half(owner)
+            command = await owner.commands.get()
+            assert command.recover_orphaned_transaction_command.transaction_id == transaction
+            assert thief.commands.empty()
+        nobody = GrpcClient(client.channel)
+        async with nobody.telemetry(producer("orders")) as answer:
+            assert answer.status.code == Code.UNAUTHORIZED
+
+    story(
+        work, tmp_path, transaction_time_out=100, transaction_check_interval=60_000, authentication_enabled=True,
+        authorization_enabled=True, init_authentication_user=first, namesrv_addr="",
+    )  # fmt: skip
 
 
 def test_a_port_in_use_ends_the_start(tmp_path: Path) -> None:

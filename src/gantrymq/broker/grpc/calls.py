@@ -22,7 +22,7 @@ from gantrymq.access.values import User
 from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
 from gantrymq.broker.grpc.statuses import Rejected, status_of
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.write_gate import OPEN, WriteGate
+from gantrymq.broker.write_gate import WriteGate
 from gantrymq.grpc.definition_pb2 import Code, Status
 from gantrymq.grpc.server import Context, Stream, Unary
 from gantrymq.protocol.signature import SIGNATURE
@@ -45,7 +45,7 @@ class Caller:
     guard: Guard | None
     remaining_s: float | None
     """Until the client gives the call up; None: it waits for ever."""
-    gate: WriteGate = OPEN
+    gate: WriteGate
 
     def demand(self, operation: Operation, topics: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> None:
         """Raises Rejected unless the user of the client may have the operation on all that is named."""
@@ -68,7 +68,7 @@ StreamHandler = Callable[[Caller, Any], AsyncIterator[Message]]
 class Calls:
     """Makes what the server calls of what the door has."""
 
-    def __init__(self, clients: GrpcClients, guard: Guard | None, gate: WriteGate = OPEN) -> None:
+    def __init__(self, clients: GrpcClients, guard: Guard | None, gate: WriteGate) -> None:
         self._clients = clients
         self._guard = guard
         self._gate = gate
@@ -102,20 +102,18 @@ class Calls:
         client_id = headers.get(CLIENT_ID, "")
         if not client_id:
             raise Rejected(Code.CLIENT_ID_REQUIRED, f"the header {CLIENT_ID} is missing")
-        client = self._clients.heard(client_id, address_of_peer(context.peer()), headers.get(LANGUAGE, "OTHER"))
+        address = address_of_peer(context.peer())
+        user = None if self._guard is None else self._user(self._guard, headers, address)
+        client = self._clients.heard(client_id, user, address, headers.get(LANGUAGE, "OTHER"))
         if client is None:
             raise Rejected(Code.TOO_MANY_REQUESTS, "too many clients are connected; close some, or try again later")
-        if self._guard is not None:
-            client.user = self._user(self._guard, headers, client)
         return Caller(client, self._guard, context.time_remaining(), self._gate)
 
-    def _user(self, guard: Guard, headers: Mapping[str, str], client: GrpcClient) -> User:
+    def _user(self, guard: Guard, headers: Mapping[str, str], address: str) -> User:
         name, signature = credentials(headers.get(AUTHORIZATION, ""))
         signed = headers.get(DATE, "").encode()
         try:
-            return guard.sender(
-                name, lambda key: key.signs({SIGNATURE: signature}, signed), host_of(client.address), client.user
-            )
+            return guard.sender(name, lambda key: key.signs({SIGNATURE: signature}, signed), host_of(address))
         except Denied as denied:
             raise Rejected(Code.UNAUTHORIZED, str(denied)) from None
 

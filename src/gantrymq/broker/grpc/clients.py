@@ -44,14 +44,14 @@ _CONSUMERS: Final = frozenset({ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSU
 class GrpcClient:
     """What the broker knows of a client; see ``broker.client.Connection``."""
 
-    def __init__(self, client_id: str, address: str, language: str, now: float) -> None:
+    def __init__(self, client_id: str, user: User | None, address: str, language: str, now: float) -> None:
         self.id: Final = next(_numbers)
         self.client_id: Final = client_id
         self.address = address
         self.host = pack_host(address)
         self.language: Final = language
         self.alive = True
-        self.user: User | None = None
+        self.user = user
         self.heard_at = now
         """Seconds by the monotonic clock of the last call."""
         self.settings: Settings | None = None
@@ -126,31 +126,32 @@ class GrpcClient:
 
 
 class GrpcClients:
-    """All of them, by their ids."""
+    """All of them, by their ids and users: who takes the id of somebody else does not get what is meant for them."""
 
     def __init__(self, clock: Clock, gone: Callable[[GrpcClient], None]) -> None:
         self._clock = clock
         self._gone = gone
-        self._clients: dict[str, GrpcClient] = {}
+        self._clients: dict[tuple[str, str], GrpcClient] = {}
 
     def __iter__(self) -> Iterator[GrpcClient]:
         return iter(list(self._clients.values()))
 
-    def heard(self, client_id: str, address: str, language: str) -> GrpcClient | None:
-        """The client that calls; None when there are too many already."""
-        client, now = self._clients.get(client_id), self._clock.monotonic()
+    def heard(self, client_id: str, user: User | None, address: str, language: str) -> GrpcClient | None:
+        """The client that calls; None when there are too many already. ``user``: who signed the call."""
+        key, now = _key(client_id, user), self._clock.monotonic()
+        client = self._clients.get(key)
         if client is None:
             if len(self._clients) >= MAX_CLIENTS:
                 return None
-            client = self._clients[client_id] = GrpcClient(client_id, address, language, now)
-        client.heard_at = now
+            client = self._clients[key] = GrpcClient(client_id, user, address, language, now)
+        client.heard_at, client.user = now, user
         if client.address != address:  # it has opened another connection
             client.address, client.host = address, pack_host(address)
         return client
 
     def drop(self, client: GrpcClient) -> None:
         """It says goodbye, or is silent for too long."""
-        if self._clients.pop(client.client_id, None) is client:
+        if self._clients.pop(_key(client.client_id, client.user), None) is client:
             client.alive = False
             self._gone(client)
 
@@ -168,3 +169,7 @@ class GrpcClients:
             client.alive = False
             if client.has_stream:
                 client.open_stream().put_nowait(None)
+
+
+def _key(client_id: str, user: User | None) -> tuple[str, str]:
+    return client_id, "" if user is None else user.name
