@@ -7,6 +7,7 @@ name of the topic; half messages that it sends bear that name.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -33,6 +34,7 @@ from gantrymq.runtime.clock import Clock
 
 MAX_ATTEMPTS: Final = 17
 """Deliveries of a message to a group whose settings say nothing: the first one and 16 more."""
+FIRST_WORD_SECONDS: Final = 3.0
 SQL92: Final = "SQL92"
 TAG: Final = "TAG"
 
@@ -56,6 +58,11 @@ class Membership:
         try:
             caller = self._calls.caller(context)
         except Refused as refused:
+            # The client writes first: a stream that ended before that would hide the reason from it.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_WORD_SECONDS):
+                    async for _ in requests:
+                        break
             yield TelemetryCommand(status=failed(refused))
             return
         # Some clients wait for the headers before they say anything.
