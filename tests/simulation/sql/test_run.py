@@ -74,4 +74,4 @@ def test_broken_local_transactions_are_found(name: str) -> None:
 @pytest.mark.slow
 def test_two_kinds_of_runs_at_once_are_refused() -> None:
     done = gantry("--sql", "--groups", "--seed", "1")
-    assert done.returncode == 2 and "give only one of --groups, --sql and --waits" in done.stderr
+    assert done.returncode == 2 and "give only one of --groups, --sql, --waits and --replica" in done.stderr
