@@ -7,6 +7,7 @@ lazy public names of a package (``__init__.py``) are no arrows, because nothing 
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -79,6 +80,30 @@ def circles(drawn: Arrows) -> list[list[str]]:
             graph[circle[1]].discard(circle[0])
         else:
             return sorted(found)
+
+
+def layers(project: Path = ROOT / "pyproject.toml") -> dict[str, int]:
+    """Package to its place from above, as the import contract of the layers says it."""
+    contracts = tomllib.loads(project.read_text())["tool"]["importlinter"]["contracts"]
+    layered = next(one for one in contracts if one["type"] == "layers" and one["containers"] == ["gantrymq"])
+    return {
+        name.strip(" ()"): place for place, line in enumerate(layered["layers"]) for name in line.split("|")
+    }  # fmt: skip
+
+
+def arrows_up(drawn: Arrows, places: Mapping[str, int]) -> list[str]:
+    """Arrows from a package to one above it, or to one beside it: also those that only types need."""
+    found = []
+    for source, targets in drawn.items():
+        for target in targets:
+            one, other = _package(source), _package(target)
+            if one != other and one in places and other in places and places[other] <= places[one]:
+                found.append(f"{source} -> {target}")
+    return sorted(found)
+
+
+def _package(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
 
 
 def lines(package: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from . import PACKAGE, arrows, beyond_the_disk, circles, doors_named, lines
+from . import PACKAGE, arrows, arrows_up, beyond_the_disk, circles, doors_named, layers, lines
 from .changes import CHANGES, rooms
 
 
@@ -19,6 +19,8 @@ def main() -> int:
     print(f"circles of imports: {len(around)}")
     for circle in around:
         print("   ", " - ".join(circle))
+    up = arrows_up(drawn, layers())
+    print(f"arrows up: {len(up)}", *up, sep="\n    ")
     print(f"doors that broker.py names: {len(doors_named(drawn))}")
     beyond = beyond_the_disk(drawn)
     print(f"rules that import protocol beyond the disk format: {len(beyond)}", *beyond, sep="\n    ")
@@ -32,7 +34,7 @@ def main() -> int:
     if "--trips" in sys.argv:
         print("files and calls that one message needs:", flush=True)
         subprocess.run([sys.executable, "-m", "tools.trips"], check=True)
-    return 1 if around or far else 0
+    return 1 if around or up or far else 0
 
 
 if __name__ == "__main__":

@@ -13,6 +13,16 @@ def test_no_circle_of_imports() -> None:
     assert house.circles(house.arrows()) == []
 
 
+def test_no_arrow_points_up() -> None:
+    assert house.arrows_up(house.arrows(), house.layers()) == []
+
+
+def test_an_arrow_up_or_to_the_side_is_found() -> None:
+    drawn = {"p.low.a": frozenset({"p.high.b", "p.low.c"}), "p.high.b": frozenset({"p.low.a", "p.beside"})}
+    places = {"high": 0, "beside": 0, "low": 1}
+    assert house.arrows_up(drawn, places) == ["p.high.b -> p.beside", "p.low.a -> p.high.b"]
+
+
 def test_the_broker_names_no_door() -> None:
     assert house.doors_named(house.arrows()) == []
 
