@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FILES_TO_READ = {"check-back": 22, "pop and acknowledgement": 14}
 """At most so many; see the docstring of ``tools.trips`` for what counts."""
+pytestmark = pytest.mark.pure("calls of compiled functions cannot be counted")
 
 
 @pytest.fixture(scope="module")

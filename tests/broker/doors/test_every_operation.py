@@ -286,6 +286,7 @@ def _example(parameter: inspect.Parameter) -> object:
     return {"str": "x", "int": 0, "bytes": b"x"}[parameter.annotation]
 
 
+@pytest.mark.pure("it reads from the classes which methods there are")
 def test_every_operation_is_asked_through_every_door_or_there_is_a_reason_why_not() -> None:
     exercised = set(SHOWN).union(*map(used, DONE))
     with opened(SETTINGS) as cluster:

@@ -12,7 +12,7 @@ from gantrymq.access.operations import POP
 from gantrymq.broker.grpc.calls import Caller, failed
 from gantrymq.broker.grpc.deliveries import HeldDeliveries
 from gantrymq.broker.grpc.incoming import check_group, check_topic
-from gantrymq.broker.grpc.statuses import Rejected, ok, together
+from gantrymq.broker.grpc.statuses import REFUSED, Rejected, ok, together
 from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.operations.send_back import Returned
 from gantrymq.broker.pop.values import PopDelivery, Renewed, real_topic
@@ -60,7 +60,7 @@ class AckMethods:
         try:
             await self._end(topic, group, entry.receipt_handle)
             result.status.CopyFrom(ok())
-        except Refused as refused:
+        except REFUSED as refused:
             result.status.CopyFrom(failed(refused))
         return result
 

@@ -20,7 +20,7 @@ from gantrymq.access.guard import Denied, Guard
 from gantrymq.access.operations import Operation, Role
 from gantrymq.access.values import User
 from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
-from gantrymq.broker.grpc.statuses import Rejected, status_of
+from gantrymq.broker.grpc.statuses import REFUSED, Rejected, status_of
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.write_gate import WriteGate
 from gantrymq.grpc.definition_pb2 import Code, Status
@@ -120,7 +120,7 @@ class Calls:
 
 def failed(error: Exception) -> Status:
     """The status of an answer to a call that failed. What nobody expected is logged."""
-    if isinstance(error, Refused):
+    if isinstance(error, REFUSED):
         return status_of(error)
     log.exception("a call of gRPC failed", exc_info=error)
     return status_of(Refused(Refusal.FAILED, "the broker could not answer; its log says why"))

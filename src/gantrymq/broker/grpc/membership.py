@@ -16,10 +16,9 @@ from gantrymq.broker.grpc.calls import Caller, Calls, failed
 from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
 from gantrymq.broker.grpc.incoming import check_group, check_topic
 from gantrymq.broker.grpc.settings import answer_of
-from gantrymq.broker.grpc.statuses import Rejected, ok
+from gantrymq.broker.grpc.statuses import REFUSED, Rejected, ok
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.operations import Operations
-from gantrymq.broker.refusal import Refused
 from gantrymq.grpc.definition_pb2 import ClientType, Code, FilterType, Settings, SubscriptionEntry
 from gantrymq.grpc.server import Context
 from gantrymq.grpc.service_pb2 import (
@@ -57,7 +56,7 @@ class Membership:
         """The stream on which a client says its settings, and gets commands; it lasts as long as the client."""
         try:
             caller = self._calls.caller(context)
-        except Refused as refused:
+        except REFUSED as refused:
             # The client writes first: a stream that ended before that would hide the reason from it.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FIRST_WORD_SECONDS):
@@ -89,7 +88,7 @@ class Membership:
                     continue
                 try:
                     answer = TelemetryCommand(status=ok(), settings=await self._settings(caller, said.settings))
-                except Refused as refused:
+                except REFUSED as refused:
                     commands.put_nowait(TelemetryCommand(status=failed(refused)))
                     break
                 commands.put_nowait(answer)

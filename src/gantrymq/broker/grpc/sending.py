@@ -13,7 +13,7 @@ from gantrymq.access.operations import END, RECALL, SEND
 from gantrymq.broker.grpc.calls import Caller, failed
 from gantrymq.broker.grpc.incoming import check_topic, queue_of, submission_of
 from gantrymq.broker.grpc.membership import Membership
-from gantrymq.broker.grpc.statuses import OF_STORED, Rejected, ok, together
+from gantrymq.broker.grpc.statuses import OF_STORED, REFUSED, Rejected, ok, together
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.end_by_id import TransactionIds
 from gantrymq.broker.operations.message_types import accepted
@@ -67,7 +67,7 @@ class SendingMethods:
     async def _entry(self, caller: Caller, message: Message) -> SendResultEntry:
         try:
             stored = await self._store(caller, message)
-        except Refused as refused:
+        except REFUSED as refused:
             return SendResultEntry(status=failed(refused))
         status = ok() if OF_STORED[stored.status] == Code.OK else _not_safe(stored)
         is_half = message.system_properties.message_type == MessageType.TRANSACTION

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.errors import GantryError
 from gantrymq.grpc.definition_pb2 import Code, Status
 from gantrymq.message.send_status import SendStatus
 
@@ -40,19 +41,26 @@ OF_STORED: Final[dict[SendStatus, Code]] = {
 """The message is stored in each of these cases."""
 
 
-class Rejected(Refused):
-    """A request is refused with a code of this protocol that says more than a ``Refusal``."""
+class Rejected(GantryError):
+    """A request is refused with a code of this protocol that says more than a ``Refusal``.
+
+    It is not a ``Refused``: that class may be compiled, and such a class has no subclasses in Python.
+    """
 
     def __init__(self, code: Code, remark: str) -> None:
-        super().__init__(Refusal.PARAMETER_INVALID, remark)
+        super().__init__(remark)
         self.code = code
+
+
+REFUSED: Final = (Refused, Rejected)
+"""Everything by which a call is refused."""
 
 
 def ok() -> Status:
     return Status(code=Code.OK, message="OK")
 
 
-def status_of(refused: Refused) -> Status:
+def status_of(refused: Refused | Rejected) -> Status:
     code = refused.code if isinstance(refused, Rejected) else CODES[refused.reason]
     return Status(code=code, message=str(refused))
 
