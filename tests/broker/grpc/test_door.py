@@ -26,6 +26,7 @@ from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from tests.support.brokers import Cluster, cluster, until
 from tests.support.grpc_client import GrpcClient, consumer, free_port, message, producer, resource
+from tests.support.safety import EVERYTHING, LateReplica
 
 COMMIT, ROLLBACK = TransactionResolution.COMMIT, TransactionResolution.ROLLBACK
 UNKNOWN = TransactionResolution.TRANSACTION_RESOLUTION_UNSPECIFIED
@@ -327,6 +328,30 @@ def test_who_takes_the_id_of_another_client_does_not_get_what_is_meant_for_it(tm
         work, tmp_path, transaction_time_out=100, transaction_check_interval=60_000, authentication_enabled=True,
         authorization_enabled=True, init_authentication_user=first, namesrv_addr="",
     )  # fmt: skip
+
+
+def test_a_call_that_is_given_up_while_it_waits_harms_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    replica = LateReplica(position=EVERYTHING)
+
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        transaction = await half(client)
+        replica.position = 0
+        given_up = [
+            asyncio.create_task(client.send(message("orders", b"given up"))),
+            asyncio.create_task(client.end("orders", transaction, transaction, COMMIT)),
+        ]
+        await asyncio.sleep(0.3)
+        for call in given_up:
+            call.cancel()
+        await asyncio.gather(*given_up, return_exceptions=True)
+        waiting = asyncio.create_task(client.send(message("orders", b"waits")))
+        await asyncio.sleep(0.3)
+        replica.confirm(EVERYTHING)
+        assert (await waiting).status.code == Code.OK
+        assert (await client.end("orders", transaction, transaction, COMMIT)).code == Code.OK
+
+    story(work, tmp_path, conditions=(replica,))
+    assert "InvalidStateError" not in caplog.text
 
 
 def test_a_port_in_use_ends_the_start(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from gantrymq.access.operations import POP
 from gantrymq.broker.grpc.calls import Caller, failed
 from gantrymq.broker.grpc.deliveries import HeldDeliveries
 from gantrymq.broker.grpc.incoming import check_group, check_topic
+from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.statuses import REFUSED, Rejected, ok, together
 from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.operations.send_back import Returned
 from gantrymq.broker.pop.values import PopDelivery, Renewed, real_topic
-from gantrymq.broker.refusal import Refused
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.grpc.definition_pb2 import Code
 from gantrymq.grpc.service_pb2 import (
@@ -67,11 +67,10 @@ class AckMethods:
     async def _end(self, topic: str, group: str, text: str) -> None:
         """The delivery is over. Raises Refused."""
         named, where, handle = self._delivery(topic, group, text)
-        answer: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
+        outcome = Outcome[None]()
         delivery = PopDelivery(group, where, handle.queue_id, handle.offset, str(handle))
-        refused = None if self._acks.ack(delivery, answer.set_result) else await answer
-        if refused is not None:
-            raise refused
+        if not self._acks.ack(delivery, outcome.tell):
+            await outcome.get()
         self._held.release(group, where, named)
 
     def _delivery(self, topic: str, group: str, text: str) -> tuple[ReceiptHandle, str, ReceiptHandle]:
@@ -99,18 +98,16 @@ class AckMethods:
         if not 0 <= ms <= LONGEST_INVISIBLE_MS:
             raise Rejected(Code.ILLEGAL_INVISIBLE_TIME, f"invisible_duration is {ms} ms; use 0 s to 12 h")
         named, where, handle = self._delivery(topic, group, request.receipt_handle)
-        answer: asyncio.Future[Renewed | Refused] = asyncio.get_running_loop().create_future()
+        outcome = Outcome[Renewed]()
         at_once = self._acks.change_invisible_time(
             PopDelivery(group, where, handle.queue_id, handle.offset, str(handle)), ms,
-            suspend=request.suspend, done=answer.set_result,
+            suspend=request.suspend, done=outcome.tell,
         )  # fmt: skip
-        outcome = at_once if at_once is not None else await answer
-        if isinstance(outcome, Refused):
-            raise outcome
+        renewed = at_once if at_once is not None else await outcome.get()
         self._held.release(group, where, named)
         new = replace(
-            handle, pop_time=outcome.pop_time, invisible_time=outcome.invisible_time,
-            revive_queue=outcome.revive_queue,
+            handle, pop_time=renewed.pop_time, invisible_time=renewed.invisible_time,
+            revive_queue=renewed.revive_queue,
             start_offset=handle.start_offset if handle.orderly else handle.offset,
         )  # fmt: skip
         return ChangeInvisibleDurationResponse(status=ok(), receipt_handle=_with_place(new, request.receipt_handle))
@@ -123,11 +120,9 @@ class AckMethods:
         caller.demand(POP, (topic,), (group,))
         self._delivery(topic, group, request.receipt_handle)
         log_offset = _log_offset(request.receipt_handle)
-        answer: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
-        self._backs.send_back(caller.client, Returned(group, log_offset, DEAD_LETTER_LEVEL, 0), answer.set_result)
-        refused = await answer
-        if refused is not None:
-            raise refused
+        outcome = Outcome[None]()
+        self._backs.send_back(caller.client, Returned(group, log_offset, DEAD_LETTER_LEVEL, 0), outcome.tell)
+        await outcome.get()
         await self._end(topic, group, request.receipt_handle)
         return ForwardMessageToDeadLetterQueueResponse(status=ok())
 

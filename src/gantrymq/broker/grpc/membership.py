@@ -15,6 +15,7 @@ from gantrymq.access.operations import JOIN, SEND
 from gantrymq.broker.grpc.calls import Caller, Calls, failed
 from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
 from gantrymq.broker.grpc.incoming import check_group, check_topic
+from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.settings import answer_of
 from gantrymq.broker.grpc.statuses import REFUSED, Rejected, ok
 from gantrymq.broker.live_config import LiveConfig
@@ -130,11 +131,9 @@ class Membership:
             producer_data_set=[ProducerData(group_name=topic) for topic in sorted(client.topics)],
             consumer_data_set=[one for one in consumers if one is not None],
         )
-        done = asyncio.get_running_loop().create_future()
-        self._operations.members.heartbeat(
-            client, data, client.language, 0, lambda: None if done.done() else done.set_result(None)
-        )
-        await done
+        done = Outcome[None]()
+        self._operations.members.heartbeat(client, data, client.language, 0, lambda: done.tell(None))
+        await done.get()
 
     async def sends_halves_to(self, client: GrpcClient, topic: str) -> None:
         """A producer may use a topic that its settings do not name: it is asked about its half messages, too."""

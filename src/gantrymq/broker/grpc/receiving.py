@@ -15,6 +15,7 @@ from gantrymq.broker.grpc.clients import GrpcClient
 from gantrymq.broker.grpc.deliveries import HeldDeliveries
 from gantrymq.broker.grpc.incoming import check_group, check_topic
 from gantrymq.broker.grpc.membership import SQL92, TAG
+from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.outgoing import message_of, set_ms
 from gantrymq.broker.grpc.routes import keeps_order
 from gantrymq.broker.grpc.settings import RECEIVE_BATCH
@@ -128,20 +129,24 @@ class Receiving:
         return ms
 
     async def _pop(self, receiver: Receiver, wanted: PopRequest) -> PopResult:
-        answer: asyncio.Future[PopResult | Refused] = asyncio.get_running_loop().create_future()
+        outcome = Outcome[PopResult]()
 
         def done(result: PopResult | Refused) -> None:
-            if not answer.done():
-                answer.set_result(result)
-            elif isinstance(result, PopResult):
-                for one in self._given(wanted, result.popped):
-                    self._give_back(one.delivery)
+            if outcome.given_up:
+                self._give_all_back(wanted, result)
+            outcome.tell(result)
 
         at_once = self._requests.pop(receiver, wanted, done)
-        result = at_once if at_once is not None else await answer
-        if isinstance(result, Refused):
-            raise result
-        return result
+        try:
+            return at_once if at_once is not None else await outcome.get()
+        except asyncio.CancelledError:
+            self._give_all_back(wanted, outcome.told)  # it was there, and the call ended before it could take it
+            raise
+
+    def _give_all_back(self, wanted: PopRequest, result: PopResult | Refused | None) -> None:
+        if isinstance(result, PopResult):
+            for one in self._given(wanted, result.popped):
+                self._give_back(one.delivery)
 
     def _given(self, wanted: PopRequest, popped: Popped) -> Iterator[Given]:
         """The messages, but for those of which only the hash of the tag is the same: nobody wants these."""

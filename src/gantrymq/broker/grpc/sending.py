@@ -13,6 +13,7 @@ from gantrymq.access.operations import END, RECALL, SEND
 from gantrymq.broker.grpc.calls import Caller, failed
 from gantrymq.broker.grpc.incoming import check_topic, queue_of, submission_of
 from gantrymq.broker.grpc.membership import Membership
+from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.statuses import OF_STORED, REFUSED, Rejected, ok, together
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.end_by_id import TransactionIds
@@ -86,12 +87,9 @@ class SendingMethods:
             submission = structs.replace(submission, queue_id=queue)
         if system.message_type == MessageType.TRANSACTION:
             await self._membership.sends_halves_to(caller.client, submission.topic)
-        answer: asyncio.Future[Stored | Refused] = asyncio.get_running_loop().create_future()
-        self._operations.sending.one.send(caller.client, submission, message.body, answer.set_result)
-        stored = await answer
-        if isinstance(stored, Refused):
-            raise stored
-        return stored
+        outcome = Outcome[Stored]()
+        self._operations.sending.one.send(caller.client, submission, message.body, outcome.tell)
+        return await outcome.get()
 
     def _check_type(self, topic: TopicConfig, message_type: MessageType) -> None:
         wanted = (topic.attributes or {}).get("message.type")
@@ -116,26 +114,21 @@ class SendingMethods:
             if refused.reason is not Refusal.MESSAGE_UNKNOWN:
                 raise
             raise Rejected(Code.INVALID_TRANSACTION_ID, str(refused)) from refused
-        answer: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
+        outcome = Outcome[None]()
         ends.end(
-            caller.client, ids, RESOLUTIONS.get(request.resolution, Resolution.UNKNOWN), answer.set_result,
+            caller.client, ids, RESOLUTIONS.get(request.resolution, Resolution.UNKNOWN), outcome.tell,
             answers_check=request.source == TransactionSource.SOURCE_SERVER_CHECK,
         )  # fmt: skip
-        outcome = await answer
-        if outcome is not None:
-            raise outcome
+        await outcome.get()
         return EndTransactionResponse(status=ok())
 
     async def recall(self, caller: Caller, request: RecallMessageRequest) -> RecallMessageResponse:
         """Withdraw a delayed message."""
         topic = check_topic(request.topic.name)
         caller.demand(RECALL, (topic,))
-        answer: asyncio.Future[str | Refused] = asyncio.get_running_loop().create_future()
-        self._operations.sending.timers.recall(caller.client, topic, request.recall_handle, topic, answer.set_result)
-        recalled = await answer
-        if isinstance(recalled, Refused):
-            raise recalled
-        return RecallMessageResponse(status=ok(), message_id=recalled)
+        outcome = Outcome[str]()
+        self._operations.sending.timers.recall(caller.client, topic, request.recall_handle, topic, outcome.tell)
+        return RecallMessageResponse(status=ok(), message_id=await outcome.get())
 
 
 def _not_safe(stored: Stored) -> Status:

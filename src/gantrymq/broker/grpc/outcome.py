@@ -1,0 +1,37 @@
+"""What an operation says later, for the call that waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Generic, TypeVar
+
+from gantrymq.broker.refusal import Refused
+
+T = TypeVar("T")
+
+
+class Outcome(Generic[T]):
+    """A client may give up its call at any time; whoever tells the outcome then, tells nobody, and is not disturbed."""
+
+    def __init__(self) -> None:
+        self._told: asyncio.Future[T | Refused] = asyncio.get_running_loop().create_future()
+
+    def tell(self, outcome: T | Refused) -> None:
+        if not self._told.done():
+            self._told.set_result(outcome)
+
+    @property
+    def told(self) -> T | Refused | None:
+        """What was told to a call that still waited; None: nothing."""
+        return self._told.result() if self._told.done() and not self._told.cancelled() else None
+
+    @property
+    def given_up(self) -> bool:
+        return self._told.cancelled()
+
+    async def get(self) -> T:
+        """Raises Refused."""
+        outcome = await self._told
+        if isinstance(outcome, Refused):
+            raise outcome
+        return outcome
