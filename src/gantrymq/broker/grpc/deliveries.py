@@ -51,6 +51,8 @@ class HeldDeliveries:
         self._acks = acks
         self._clock = clock
         self._held: dict[Key, _Held] = {}
+        self._renewing: set[Key] = set()
+        """Those whose renewal is not durable yet: a second one would name a handle that has ended."""
 
     def hold(self, client: GrpcClient, delivery: PopDelivery, handle: ReceiptHandle) -> None:
         """From now on a message is renewed."""
@@ -75,10 +77,12 @@ class HeldDeliveries:
                 self._change(held, GONE_MS, _ignored)
             elif now - held.first.pop_time > LONGEST_MS or held.now.visible_at <= now:
                 del self._held[key]
-            elif held.now.visible_at - now < BEFORE_END_MS:
+            elif held.now.visible_at - now < BEFORE_END_MS and key not in self._renewing:
+                self._renewing.add(key)
                 self._change(held, RENEWED_FOR_MS, partial(self._renewed, key, held))
 
     def _renewed(self, key: Key, held: _Held, outcome: Renewed | Refused) -> None:
+        self._renewing.discard(key)
         if key not in self._held:
             return
         if isinstance(outcome, Refused):
