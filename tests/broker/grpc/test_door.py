@@ -320,6 +320,9 @@ def test_who_takes_the_id_of_another_client_does_not_get_what_is_meant_for_it(tm
             command = await owner.commands.get()
             assert command.recover_orphaned_transaction_command.transaction_id == transaction
             assert thief.commands.empty()
+        route = service.QueryRouteRequest(topic=resource("orders"))
+        asked = [await one.call("QueryRoute", route, service.QueryRouteResponse) for one in (owner, thief)]
+        assert [answer.status.code for answer in asked] == [Code.OK, Code.UNAUTHORIZED]
         nobody = GrpcClient(client.channel)
         async with nobody.telemetry(producer("orders")) as answer:
             assert answer.status.code == Code.UNAUTHORIZED

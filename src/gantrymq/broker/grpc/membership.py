@@ -30,7 +30,7 @@ from gantrymq.grpc.service_pb2 import (
     TelemetryCommand,
 )
 from gantrymq.message.heartbeat import ConsumerData, ConsumeType, Heartbeat, ProducerData, SubscriptionData
-from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.clock import Clock, time_limit
 
 MAX_ATTEMPTS: Final = 17
 """Deliveries of a message to a group whose settings say nothing: the first one and 16 more."""
@@ -60,7 +60,7 @@ class Membership:
         except REFUSED as refused:
             # The client writes first: a stream that ended before that would hide the reason from it.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(FIRST_WORD_SECONDS):
+                async with time_limit(self._clock, FIRST_WORD_SECONDS):
                     async for _ in requests:
                         break
             yield TelemetryCommand(status=failed(refused))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gantrymq.access.operations import CONSUME
+from gantrymq.access.operations import CONSUME, ROUTE
 from gantrymq.broker.grpc.calls import Caller
 from gantrymq.broker.grpc.incoming import check_group, check_topic
 from gantrymq.broker.grpc.statuses import Rejected, ok
@@ -56,6 +56,7 @@ class Routes:
     async def route(self, caller: Caller, request: QueryRouteRequest) -> QueryRouteResponse:
         """The queues of a topic at this broker."""
         topic = check_topic(request.topic.name)
+        caller.demand(ROUTE, (topic,))
         settings = self._operations.administration.topics.get(topic)
         broker = self._broker(request.endpoints)
         types = TYPES.get((settings.attributes or {}).get("message.type", ""), _MIXED)
