@@ -13,7 +13,7 @@ from typing import Final
 
 from gantrymq.access.operations import JOIN, SEND
 from gantrymq.broker.grpc.calls import Caller, Calls, failed
-from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
+from gantrymq.broker.grpc.clients import UNSENT_MAX, GrpcClient, GrpcClients
 from gantrymq.broker.grpc.incoming import check_group, check_topic
 from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.settings import answer_of
@@ -87,6 +87,8 @@ class Membership:
             async for said in requests:
                 if not said.HasField("settings"):
                     continue
+                if commands.qsize() >= UNSENT_MAX:  # it speaks, and reads nothing
+                    break
                 try:
                     answer = TelemetryCommand(status=ok(), settings=await self._settings(caller, said.settings))
                 except REFUSED as refused:
