@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from gantrymq.runtime.clock import Clock
 
@@ -53,6 +53,43 @@ def page_of(names: Sequence[str], word: str | None, number: int, rows: int = ROW
     pages = max((len(chosen) + rows - 1) // rows, 1)
     number = min(max(number, 1), pages)
     return NamesPage(chosen[(number - 1) * rows : number * rows], number, pages, len(chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """By which column a list is sorted. In queries it is the name of the column, with ``-`` for the largest first."""
+
+    column: str
+    descending: bool = False
+
+    @property
+    def text(self) -> str:
+        """As queries have it."""
+        return f"-{self.column}" if self.descending else self.column
+
+    @property
+    def direction(self) -> str:
+        """As ``aria-sort`` has it."""
+        return "descending" if self.descending else "ascending"
+
+    def after_click(self, column: str, largest_first: bool) -> str:
+        """The order that a click on the head of a column asks for: the other way around when it is sorted already."""
+        descending = not self.descending if column == self.column else largest_first
+        return Order(column, descending).text
+
+
+def order_of(text: str | None, columns: Collection[str], default: Order) -> Order:
+    """The order that a query asks for; ``default`` for a column that there is not."""
+    column = (text or "").removeprefix("-")
+    return Order(column, (text or "").startswith("-")) if column in columns else default
+
+
+def in_order(rows: Iterable[T], order: Order, value: Callable[[T, str], Any]) -> list[T]:
+    """The rows sorted by the ``value`` of the column. Rows without one (None) come last, whichever way it is sorted."""
+    together = list(rows)
+    known = [row for row in together if value(row, order.column) is not None]
+    unknown = [row for row in together if value(row, order.column) is None]
+    return sorted(known, key=lambda row: value(row, order.column), reverse=order.descending) + unknown
 
 
 async def details(names: Sequence[str], ask: Callable[[str], Awaitable[R]]) -> list[R]:
