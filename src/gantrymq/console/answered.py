@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gantrymq.console.samples import Sample
+from gantrymq.runtime.calendar import iso
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +19,18 @@ class Answered:
     """Brokers that do not show it to this person."""
     other: int = 0
     """Brokers that have no such figures: Apache's."""
+    oldest_ms: int | None = None
+    """Since when the part of a silent broker in a sum is old; None: every silent broker is missing from it."""
 
     @classmethod
     def of(cls, sample: Sample | None) -> Answered:
         brokers = sample.brokers if sample is not None else ()
         return cls(
-            answering=sum(broker.summary is not None for broker in brokers),
+            answering=sum(broker.known is not None and broker.known.summary is not None for broker in brokers),
             silent=sum(bool(broker.error) and not broker.denied for broker in brokers),
             denied=sum(broker.denied for broker in brokers),
             other=sum(broker.summary is None and not broker.error for broker in brokers),
+            oldest_ms=min((broker.last.at_ms for broker in brokers if broker.last is not None), default=None),
         )
 
     @property
@@ -43,8 +47,14 @@ class Answered:
         """``text`` (of the brokers that tell), with what is missing from it."""
         if not self.answering:
             return f"unknown, because {self.why}"
-        return f"{text}; {self.why}" if self.why else text
+        old = "" if self.oldest_ms is None else f"; its part is from {clock_time(self.oldest_ms)}"
+        return f"{text}; {self.why}{old}" if self.why else text
 
     def of_none(self, text: str) -> str:
         """The same for a text that says that there is nothing: not said while a broker may have some."""
         return self.hint(text if not self.why else "the rest is unknown")
+
+
+def clock_time(at_ms: int) -> str:
+    """A time of today as people say it, in UTC."""
+    return f"{(iso(at_ms) or '')[11:19]} UTC"

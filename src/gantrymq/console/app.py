@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,11 +19,13 @@ from starlette.staticfiles import StaticFiles
 from gantrymq.admin import Admin
 from gantrymq.admin.audit import AuditFile
 from gantrymq.admin.decisions import Decisions
+from gantrymq.console.answers import Handler, guarded, missing, on_page
 from gantrymq.console.broker_users import BrokerIdentities
 from gantrymq.console.changes import Changes
 from gantrymq.console.clients import Clients
-from gantrymq.console.guard import PAGE, Guard
+from gantrymq.console.guard import Guard
 from gantrymq.console.identity import FileIdentities, Right
+from gantrymq.console.last_pages import LastPages
 from gantrymq.console.listing import Kept
 from gantrymq.console.metrics import Figures
 from gantrymq.console.pages import (
@@ -43,25 +43,19 @@ from gantrymq.console.pages import (
     traces,
     transactions,
 )
-from gantrymq.console.parts import Console, page, person_of
-from gantrymq.console.reading import NotShown
+from gantrymq.console.parts import Console
 from gantrymq.console.root_path import Prefixed
 from gantrymq.console.samples import Samples
 from gantrymq.console.sessions import Sessions, login_limit
 from gantrymq.console.settings import ConsoleSettings
 from gantrymq.console.views import environment
-from gantrymq.errors import ConfigError, GantryError, MessageIllegal, RequestRejected, RouteNotFound
-from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.signature import Account
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.rng import Rng
 from gantrymq.runtime.tasks import TaskGroupOwner
 
-log = logging.getLogger("gantrymq.console")
-
 CALL_TIMEOUT_MS: Final = 5_000
 UPKEEP_S: Final = 5.0
-Handler = Callable[[Request], Awaitable[Response]]
 
 PAGES: Final[tuple[tuple[str, str, Right | None, Handler], ...]] = (
     ("GET", "/", Right.LOOK, overview.show),
@@ -133,6 +127,7 @@ async def opened(
             changes=Changes(audit_file, name_servers),
             clock=clock,
             templates=environment(settings.root_path),
+            last_pages=LastPages(clock),
             only_local_names=only_local_names,
             secure_cookies=secure_cookies,
             **cluster_parts(admin, settings, audit_file, name_servers, clock),
@@ -153,6 +148,7 @@ async def upkeep(console: Console) -> None:
         await console.clock.sleep(UPKEEP_S)
         console.sessions.open()
         console.clients.sweep()
+        console.last_pages.sweep()
 
 
 def cluster_parts(
@@ -208,65 +204,6 @@ def application(console: Console) -> Starlette:
     )
     made.state.console = console
     return made
-
-
-def on_page(path: str, handler: Handler) -> Handler:
-    """The page, noted in the scope of its requests, so that they are counted under its name."""
-
-    async def answer(request: Request) -> Response:
-        request.scope[PAGE] = path
-        return await handler(request)
-
-    return answer
-
-
-def guarded(right: Right | None, handler: Handler) -> Handler:
-    """The page for those who may see it. Errors become a page that says what to do."""
-
-    async def answer(request: Request) -> Response:
-        person = person_of(request)
-        if right is not None and person is not None and person.account is not None and not person.may(right):
-            text = f"No right of the brokers covers this: {right.text}. Log in with an account of the console."
-            return problem(request, HTTPStatus.FORBIDDEN, "Not allowed", text)
-        if right is not None and (person is None or not person.may(right)):
-            role = right.role.text
-            text = f"This needs the role {role} (it may {right.text}). Log in as somebody who has it."
-            return problem(request, HTTPStatus.FORBIDDEN, "Not allowed", text)
-        try:
-            return await handler(request)
-        except HTTPException:
-            raise
-        except NotShown as error:
-            return problem(request, HTTPStatus.FORBIDDEN, "Not shown", str(error))
-        except (ConfigError, MessageIllegal) as error:
-            return problem(request, HTTPStatus.BAD_REQUEST, "This cannot be done", str(error))
-        except RouteNotFound as error:
-            return problem(request, HTTPStatus.NOT_FOUND, "Not found", str(error))
-        except GantryError as error:
-            if person is not None and person.account is not None and is_denied(error):
-                text = f"The brokers do not allow this to {person.name}: {error}"
-                return problem(request, HTTPStatus.FORBIDDEN, "Not allowed", text)
-            return problem(request, HTTPStatus.BAD_GATEWAY, "The cluster did not do it", str(error))
-        except Exception:
-            log.exception("the page %s hit a defect", request.url.path)
-            text = "The console hit a defect; its log says more."
-            return problem(request, HTTPStatus.INTERNAL_SERVER_ERROR, "Defect", text)
-
-    return answer
-
-
-def is_denied(error: GantryError) -> bool:
-    return isinstance(error, RequestRejected) and error.code == ResponseCode.NO_PERMISSION
-
-
-def problem(request: Request, status: HTTPStatus, title: str, text: str) -> Response:
-    return page(request, "problem.html", status, title=title, text=text)
-
-
-async def missing(request: Request, error: Exception) -> Response:
-    """Answers of the framework: no such path, or not by this method."""
-    status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
-    return problem(request, status, status.phrase, f"There is nothing at {request.url.path}.")
 
 
 async def health(request: Request) -> Response:

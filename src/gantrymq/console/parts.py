@@ -16,6 +16,7 @@ from gantrymq.admin.decisions import Decisions
 from gantrymq.console.changes import Changes
 from gantrymq.console.clients import Clients
 from gantrymq.console.identity import FileIdentities, Identities, Person, Right
+from gantrymq.console.last_pages import LastPages
 from gantrymq.console.listing import Kept
 from gantrymq.console.metrics import Figures
 from gantrymq.console.samples import Samples
@@ -51,6 +52,7 @@ class Console:
     topics: Kept[list[str]]
     groups: Kept[list[str]]
     behind: Kept[list[dict[str, Any]]]
+    last_pages: LastPages
 
 
 def console_of(request: Request) -> Console:
@@ -85,6 +87,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 def render(request: Request, template: str, **values: Any) -> str:
     """A rendered template, which may be a part of a page."""
     console, person, session = console_of(request), person_of(request), session_of(request)
+    sample = console.samples.newest
     text: str = console.templates.get_template(template).render(
         **values,
         version=__version__,
@@ -95,6 +98,7 @@ def render(request: Request, template: str, **values: Any) -> str:
         can_log_in=bool(console.settings.users) or console.settings.broker_users,
         csrf=session.csrf if session is not None else "",
         here=path_in(request),
+        refusing=[] if person is None or sample is None else [one for one in sample.brokers if one.refuses],
         may={right.name.lower(): person is not None and person.may(right) for right in Right},
     )
     return text

@@ -7,11 +7,12 @@ import contextlib
 import logging
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gantrymq.admin import Admin
+from gantrymq.admin.brokers import BrokerPlace
 from gantrymq.admin.transaction_pages import Summary
 from gantrymq.errors import GantryError, RequestRejected
 from gantrymq.protocol.codes import ResponseCode
@@ -24,6 +25,8 @@ KEPT: Final = 150
 WATCHERS_MAX: Final = 200
 """Pages that refresh themselves at the same time; more of them show what there was when they were opened."""
 BROKER_TIMEOUT_S: Final = 8.0
+GONE_KEPT_MS: Final = 3_600_000
+"""A broker that no name server knows any more is shown for so long, with what it said last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,15 @@ class BrokerSample:
     """Why it takes no messages, and what to do; empty: it takes them."""
     summary: Summary | None = None
     """None: a broker without one, Apache's."""
+    at_ms: int = 0
+    """When it was asked, ms since 1970."""
+    last: BrokerSample | None = None
+    """What it said before it ceased to answer; None: nothing, or it answers, or it may not be seen."""
+
+    @property
+    def known(self) -> BrokerSample | None:
+        """What is known of it: what it says now, else what it said last."""
+        return self.last if self.error else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +106,10 @@ class Samples:
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
     _watchers: int = 0
     _ended: bool = False
+    _places: list[BrokerPlace] = field(default_factory=list)
+    """The masters that the name servers knew when they answered last."""
+    _last: dict[str, BrokerSample] = field(default_factory=dict)
+    """By name: what each broker said when it answered last."""
 
     @property
     def newest(self) -> Sample | None:
@@ -124,16 +140,36 @@ class Samples:
             await self.clock.sleep(self.interval_s)
 
     async def take(self) -> Sample:
-        """One sample. Errors become part of it."""
-        at_ms, at = self.clock.wall_ms(), self.clock.monotonic()
+        """One sample. Errors become part of it; of a broker that does not answer it keeps what was known."""
+        at_ms, at, problem = self.clock.wall_ms(), self.clock.monotonic(), ""
         try:
-            places = [place for place in await self.admin.brokers.places() if place.broker_id == 0]
+            self._places = [place for place in await self.admin.brokers.places() if place.broker_id == 0]
         except GantryError as error:
-            return Sample(at_ms, at, (), str(error))
-        taken = (self._of_broker(place.name, place.address, place.cluster) for place in places)
-        return Sample(at_ms, at, tuple(await asyncio.gather(*taken)))
+            problem = str(error)  # the brokers themselves may well answer
+        asked = (self._of_broker(at_ms, place.name, place.address, place.cluster) for place in self._places)
+        taken = [self._with_last(one) for one in await asyncio.gather(*asked)]
+        return Sample(at_ms, at, (*taken, *self._forgotten(at_ms, {one.name for one in taken})), problem)
 
-    async def _of_broker(self, name: str, address: str, cluster: str) -> BrokerSample:
+    def _with_last(self, taken: BrokerSample) -> BrokerSample:
+        if not taken.error:
+            self._last[taken.name] = taken
+            return taken
+        if taken.denied:  # what was seen before may have been allowed then
+            self._last.pop(taken.name, None)
+        return replace(taken, last=self._last.get(taken.name))
+
+    def _forgotten(self, at_ms: int, names: Collection[str]) -> Iterator[BrokerSample]:
+        """Brokers that answered before and that no name server knows any more."""
+        for name, last in list(self._last.items()):
+            if name in names:
+                continue
+            if at_ms - last.at_ms > GONE_KEPT_MS:
+                del self._last[name]
+                continue
+            why = "no name server knows it any more, so it is stopped or cannot reach them"
+            yield BrokerSample(name, last.address, last.cluster, error=why, at_ms=at_ms, last=last)
+
+    async def _of_broker(self, at_ms: int, name: str, address: str, cluster: str) -> BrokerSample:
         began = self.clock.monotonic()
         try:
             async with asyncio.timeout(BROKER_TIMEOUT_S):
@@ -142,9 +178,10 @@ class Samples:
                 summary = await self.admin.transactions.pages.summary(address)
         except (GantryError, TimeoutError) as error:
             denied = isinstance(error, RequestRejected) and error.code == ResponseCode.NO_PERMISSION
-            return BrokerSample(name, address, cluster, error=str(error) or "no answer in time", denied=denied)
+            why = str(error) or f"{address} does not answer within {BROKER_TIMEOUT_S:g} s"
+            return BrokerSample(name, address, cluster, error=why, denied=denied, at_ms=at_ms)
         return BrokerSample(
-            name, address, cluster,
+            name, address, cluster, at_ms=at_ms,
             version=table.get("brokerVersionDesc", ""),
             answer_ms=answer_ms,
             put_total=_number(table.get("msgPutTotalTodayNow")),

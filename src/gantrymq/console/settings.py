@@ -17,7 +17,7 @@ from gantrymq.errors import ConfigError
 IDLE_MINUTES_MAX: Final = 24 * 60
 INTERVAL_MAX: Final = 3_600
 _KEYS: Final = {"anonymous", "idle_minutes", "session_hours", "sample_seconds", "hosts", "behind_proxy", "users",
-         "root_path", "status_dir", "reconciliations"}  # fmt: skip
+         "root_path", "status_dir", "reconciliations", "page_seconds"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,8 @@ class ConsoleSettings:
     """A session ends so long after its log-in, whatever happens."""
     sample_seconds: int = 2
     """How often the figures of the brokers are read."""
+    page_seconds: int = 8
+    """How long a page waits for the cluster; then it shows what was known before, marked as old."""
     hosts: tuple[str, ...] = ()
     """Names under which browsers may reach the console; empty: on the loopback address local names, else any."""
     behind_proxy: bool = False
@@ -88,6 +90,7 @@ def parse_settings(table: Mapping[str, Any]) -> ConsoleSettings:
         idle_minutes=_whole(table, "idle_minutes", default.idle_minutes, IDLE_MINUTES_MAX),
         session_hours=_whole(table, "session_hours", default.session_hours, 24 * 7),
         sample_seconds=_whole(table, "sample_seconds", default.sample_seconds, INTERVAL_MAX),
+        page_seconds=_whole(table, "page_seconds", default.page_seconds, 600),
         hosts=tuple(host.lower() for host in hosts),
         behind_proxy=table.get("behind_proxy", False),
         root_path=parse_root_path(table.get("root_path", "")),

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from gantrymq.console.answered import clock_time
 from gantrymq.console.navigation import MENU, is_in
 from gantrymq.console.plots import shown
 from gantrymq.console.root_path import RootPath
@@ -35,6 +36,7 @@ def environment(root_path: RootPath) -> Environment:
     made.filters |= {
         "age": age, "when": when, "whole": whole, "figure": shown, "part": part, "query": query, "percent": percent,
         "clean": clean, "body_text": body_text, "snippet": snippet, "first_number": first_number,
+        "clock_time": clock_time,
     }  # fmt: skip
     made.globals |= {"url": root_path.url, "menu": MENU, "is_in": is_in}
     return made

@@ -40,7 +40,8 @@ async def events(
     async for _ in console.samples.watch():
         if session_of(request) is not None and console.sessions.of(token_of(request, console), touch=False) is None:
             return
-        yield event("figures", render(request, template, **figures(console)))
+        banner = f'<div id="banner" hx-swap-oob="true">{render(request, "parts/banner.html")}</div>'
+        yield event("figures", render(request, template, **figures(console)) + banner)
 
 
 def event(name: str, html: str) -> str:

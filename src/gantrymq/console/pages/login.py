@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from gantrymq.console.guard import drop_cookie, set_cookie, token_of
 from gantrymq.console.logins import TooManyAttempts, identified
-from gantrymq.console.parts import address_of, console_of, page, text_of
+from gantrymq.console.parts import address_of, console_of, page, session_of, text_of
 
 log = logging.getLogger("gantrymq.console")
 
@@ -47,8 +47,10 @@ async def log_in(request: Request) -> Response:
 
 async def log_out(request: Request) -> Response:
     """End the session."""
-    console = console_of(request)
+    console, session = console_of(request), session_of(request)
     console.sessions.end(token_of(request, console))
+    if session is not None:
+        console.last_pages.forget(session.csrf)
     response = RedirectResponse(console.settings.root_path.url("/"), HTTPStatus.SEE_OTHER)
     drop_cookie(response, console)
     return response

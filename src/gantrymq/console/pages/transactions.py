@@ -72,13 +72,15 @@ def figures(console: Console) -> dict[str, Any]:
 
 
 def totals(sample: Sample | None) -> dict[str, Any]:
-    """Over all brokers that say it."""
+    """Over all brokers that say it; of one that does not answer, what it said last."""
     brokers = sample.brokers if sample is not None else ()
-    summaries: list[Summary] = [broker.summary for broker in brokers if broker.summary is not None]
+    known = [broker.known for broker in brokers if broker.known is not None]
+    summaries: list[Summary] = [broker.summary for broker in known if broker.summary is not None]
     groups = by_group(summaries)
     answered = Answered.of(sample)
     return {
         "answered": answered,
+        "disk_ratio": max((one.disk_ratio for one in known if one.disk_ratio is not None), default=None),
         "open": sum(summary.open for summary in summaries) if summaries else None,
         "oldest_ms": max((one.oldest_age_ms for one in summaries if one.oldest_age_ms is not None), default=None),
         "parked": sum(summary.parked_records for summary in summaries) if summaries else None,
