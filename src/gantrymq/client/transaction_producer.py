@@ -28,7 +28,7 @@ from gantrymq.client.producer import Producer
 from gantrymq.client.results import SendResult, SendStatus, TransactionSendResult
 from gantrymq.client.sending.check_back import CheckBack
 from gantrymq.client.sending.first_attempt import FirstAttempt
-from gantrymq.client.sending.half_ends import Ended, HalfEnds, result_of
+from gantrymq.client.sending.half_ends import HalfEnds, result_of
 from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.half_stamps import HalfStamps
 from gantrymq.client.sending.halves import Begun, Halves
@@ -329,26 +329,6 @@ class TransactionProducer(Producer):
                 act.done(begun.result)
             self._memory.placed(key, begun.result.queue.broker_name, begun.log_offset)
         then(begun)
-
-    def finish_now(self, half: SentHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
-        """``finish`` without a task. ``then`` gets what it would return or raise. False: nothing was done, because
-        something must be waited for first."""
-        channel = self._ends.ready(half)
-        if channel is None or outcome.state is LocalTransactionState.UNKNOWN or outcome.error is not None:
-            return False
-        self._memory.ended(half.transaction_id, outcome.state)
-        self._figures.of_sends(half.message.topic).ended(outcome.state)
-        act = None if self._watch is None else self._watch.ending(half.given, half.result, outcome.state)
-        self._ends.decide_now(channel, half, outcome, partial(self._finished, half, act, then))
-        return True
-
-    def _finished(self, half: SentHalf, act: Act | None, then: Callable[[Ended], None], ended: Ended) -> None:
-        self._open.discard(half.transaction_id)
-        if isinstance(ended, TransactionSendResult) and not ended.decided:
-            self._figures.of_sends(half.message.topic).unconfirmed += 1
-        if act is not None:
-            act.failed(ended) if isinstance(ended, BaseException) else act.done(ended)
-        then(ended)
 
     async def finish(self, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         """End a half message as its local transaction ended. Raises TransactionConflict."""

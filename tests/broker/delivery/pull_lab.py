@@ -43,7 +43,7 @@ class PullLab:
         self.topics = Topics(self.config, disk, self.clock, self.store.path("config/topics.json"))
         self.topics.ensure(TOPIC, 2)
         self.groups = Groups(disk, self.clock, self.store.path("config/groups.json"), auto_create=True)
-        self.offsets = ConsumerOffsets(disk, self.store.path("config/offsets.json"), self.clock.wall_ms())
+        self.offsets = ConsumerOffsets(disk, self.store.path("config/offsets.json"), self.clock)
         self.consumers = ConsumerGroups()
         self.filters = ConsumerFilters(disk, self.clock, self.store.path("config/filters.json"))
         self.counters = MessageCounters()

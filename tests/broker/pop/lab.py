@@ -87,9 +87,7 @@ class PopLab:
             self.disk, self.clock, self.store.path("config/subscriptionGroup.json"), auto_create=True
         )  # fmt: skip
         self.groups.update(Group(group_name=GROUP, retry_max_times=self.retry_max_times))
-        self.offsets = ConsumerOffsets(
-            self.disk, self.store.path("config/consumerOffset.json"), self.clock.wall_ms()
-        )  # fmt: skip
+        self.offsets = ConsumerOffsets(self.disk, self.store.path("config/consumerOffset.json"), self.clock)
         self.counters = MessageCounters()
         self.consumption = PopConsumption(
             self.config, self.store, self.topics, self.groups, self.offsets, self.clock, self.rng, self.disk, HOST,

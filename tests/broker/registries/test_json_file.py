@@ -122,11 +122,11 @@ def test_the_files_of_apaches_brokers_are_read(tmp_path: Path, name: str) -> Non
     groups = Groups(disk, clock, str(root / "config/subscriptionGroup.json"), auto_create=True)
     configured = groups.get("CG_configured")
     assert configured is not None and not configured.consume_broadcast_enable
-    offsets = ConsumerOffsets(disk, str(root / "config/consumerOffset.json"), 0)
+    offsets = ConsumerOffsets(disk, str(root / "config/consumerOffset.json"), clock)
     assert set(offsets.of_topic("CG_store", "StorePlain")) == {0, 1, 2, 3}
     before = offsets.of_topic("CG_store", "StorePlain")
     offsets.commit("CG_store", "StorePlain", 0, 99)
     offsets.save()
-    again = ConsumerOffsets(disk, str(root / "config/consumerOffset.json"), 0)
+    again = ConsumerOffsets(disk, str(root / "config/consumerOffset.json"), clock)
     assert again.of_topic("CG_store", "StorePlain") == {**before, 0: 99}
     assert "\t0:99" in (root / "config/consumerOffset.json").read_text(), "integer keys without quotes, as fastjson"

@@ -99,3 +99,27 @@ def test_a_table_of_another_broker_is_not_added_to_here() -> None:
     ours.offsets.commit("billing", "orders", 0, 7)
     assert ours.offsets.get("billing", "orders", 0) == 7
     assert ours.topics.ensure_all({"%RETRY%billing": 1}) != []
+
+
+def test_equal_versions_of_the_offsets_are_equal_tables() -> None:
+    disk = SimDisk()
+    offsets = registries(disk).offsets
+    seen = [offsets.version]
+    assert offsets.version == seen[0], "asking alone changes nothing"
+    for change in (
+        lambda: offsets.commit("billing", "orders", 1, 42),
+        lambda: offsets.commit("billing", "orders", 1, 43),
+        lambda: offsets.lower("billing", "orders", 1, 7),
+        lambda: offsets.reset("billing", "orders", 1, 9),
+        lambda: offsets.forget_group("billing"),
+    ):
+        change()
+        assert offsets.version["counter"] == seen[-1]["counter"] + 1
+        seen.append(offsets.version)
+    offsets.commit("billing", "orders", 1, 42)
+    offsets.commit("billing", "orders", 1, 42)
+    before = offsets.version
+    offsets.commit("billing", "orders", 1, 42)
+    assert offsets.version == before, "it is where it was"
+    offsets.save()
+    assert registries(disk.power_cut()).offsets.version == before

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import SendStatus, TransactionSendResult
-from gantrymq.client.sending.half_ends import Ended
 from gantrymq.client.sending.halves import Begun, Halves
 from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.errors import Closed, HalfNotStored, RequestRejected, TransactionConflict, Unreachable
@@ -51,13 +50,6 @@ class Sender:
             return False
         waits = self._begun(message)
         waits.add_done_callback(lambda _: then(waits.exception() or self._half(message, waits.result())))
-        return True
-
-    def finish_now(self, half: SentHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
-        if not self.now:
-            return False
-        waits, done = self._finished(half, outcome), SendStatus.SEND_OK
-        waits.add_done_callback(lambda _: then(waits.exception() or result(half.message, done, waits.result())))
         return True
 
     def _begun(self, message: Message) -> asyncio.Future[SendStatus]:

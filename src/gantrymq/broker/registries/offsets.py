@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gantrymq.broker.registries.json_file import LazyFile, read_json
 from gantrymq.errors import ConfigError
+from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk
 
 _SEPARATOR: Final = "@"
@@ -19,10 +20,13 @@ _SEPARATOR: Final = "@"
 class ConsumerOffsets:
     """(topic, group) to queue to next offset."""
 
-    def __init__(self, disk: Disk, path: str, now_ms: int) -> None:
+    def __init__(self, disk: Disk, path: str, clock: Clock) -> None:
         """Raises ConfigError when the file is there and cannot be read."""
         self._path = path
-        self._version: dict[str, int] = {"counter": 0, "stateVersion": 0, "timestamp": now_ms}
+        self._clock = clock
+        self._version: dict[str, int] = {"counter": 0, "stateVersion": 0, "timestamp": clock.wall_ms()}
+        self._moved = False
+        """Whether the table has changed since somebody asked for its version."""
         self._table: dict[tuple[str, str], dict[int, int]] = {}
         self._pulled: dict[tuple[str, str, int], int] = {}
         self.resets: dict[tuple[str, str, int], int] = {}
@@ -60,28 +64,36 @@ class ConsumerOffsets:
             queues = self._table[topic, group] = {}
         if queues.get(queue_id) != offset and not self.follows:
             queues[queue_id] = offset
-            self._file.dirty = True
+            self._file.dirty = self._moved = True
 
     def lower(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """The queue ends at ``offset`` now, where the group was further."""
         self._table[topic, group][queue_id] = offset
-        self._file.dirty = True
+        self._file.dirty = self._moved = True
 
     @property
     def version(self) -> dict[str, int]:
-        """stateVersion, timestamp (ms) and counter of the table, as the file has them."""
+        """stateVersion, timestamp (ms) and counter of the table. Two equal versions of one broker are equal tables.
+
+        A commit is too frequent to count each one, so all that came since the version was last asked for count once.
+        (Apache's broker counts every 500th commit: ConsumerOffsetManager.)
+        """
+        if self._moved:
+            self._moved = False
+            counter = self._version["counter"] + 1
+            self._version = {**self._version, "counter": counter, "timestamp": self._clock.wall_ms()}
         return dict(self._version)
 
     def take(self, content: dict[Any, Any]) -> None:
         """Have the table of another broker, with its version (see ``content``), from now on; written durably. Raises
         ConfigError when it is no such table, StoreError when it cannot be written; then nothing is changed."""
-        before = self._table, self._version
-        self._table, self._version = {}, dict(self._version)
+        before = self._table, self._version, self._moved
+        self._table, self._version, self._moved = {}, dict(self._version), False
         try:
             self._load(content)
             self._file.write(self.content())
         except BaseException:
-            self._table, self._version = before
+            self._table, self._version, self._moved = before
             raise
 
     def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
@@ -125,7 +137,7 @@ class ConsumerOffsets:
             for table in (self._pulled, self.resets):
                 for place in [place for place in table if place[:2] == (group, topic)]:
                     del table[place]
-            self._file.dirty = True
+            self._file.dirty = self._moved = True
 
     def content(self) -> dict[str, Any]:
         """What the file holds, also the answer to GET_ALL_CONSUMER_OFFSET."""
@@ -133,7 +145,7 @@ class ConsumerOffsets:
         for topic, group in self._table:
             groups.setdefault(group, []).append(topic)
         return {
-            "dataVersion": dict(self._version),
+            "dataVersion": self.version,
             "groupTopicMap": groups,
             "offsetTable": {f"{topic}{_SEPARATOR}{group}": queues for (topic, group), queues in self._table.items()},
         }

@@ -61,7 +61,7 @@ def open_registries(config: LiveConfig, disk: Disk, clock: Clock, path: Callable
     return Registries(
         topics,
         groups,
-        ConsumerOffsets(disk, path(OFFSETS_FILE), clock.wall_ms()),
+        ConsumerOffsets(disk, path(OFFSETS_FILE), clock),
         ConsumerFilters(disk, clock, path(FILTERS_FILE)),
         ProducerGroups(),
         ConsumerGroups(),

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final, TypeAlias
 
 from gantrymq.client.config import TransactionProducerConfig
 from gantrymq.client.connection.endpoint import RETRY_PAUSE_S, Endpoint
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import TransactionSendResult
-from gantrymq.client.sending.callbacks import in_task, outcome_of
 from gantrymq.client.sending.delivery import RETRIED_CODES, Delivery
 from gantrymq.client.sending.end_frame import EndFrames
 from gantrymq.client.sending.half_memory import HalfMemory
@@ -29,7 +27,7 @@ from gantrymq.message.message import MessageView
 from gantrymq.message.queues import LogOffset, MessageQueue
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.command import Command, encode_request
+from gantrymq.protocol.command import encode_request
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.remoting.channel import Answer, ClientChannel
 
@@ -41,7 +39,6 @@ LATE_END_PAUSE_MAX_S: Final = 10.0
 LATE_ENDS: Final = 12
 """An end that did not reach its broker is repeated so often; the pauses double. That is more than a minute and a half,
 longer than brokers let a half wait before they ask."""
-Ended: TypeAlias = TransactionSendResult | BaseException
 AskAgain: TypeAlias = Callable[[MessageView, str], Awaitable[ListenerAnswer]]
 """Asks the listener what became of a local transaction: its half message and its id."""
 Decide: TypeAlias = Callable[[SentHalf, ListenerAnswer], Awaitable[TransactionSendResult]]
@@ -61,49 +58,17 @@ class HalfEnds:
         self._group = group
         self._frames: dict[MessageQueue, EndFrames] = {}
 
-    def ready(self, half: SentHalf) -> ClientChannel | None:
-        """The open channel to the broker of a half message."""
-        return self._delivery.ready(half.result.queue)
-
-    def decide_now(
-        self, channel: ClientChannel, half: SentHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]
-    ) -> None:
-        """``decide`` without a task, as long as the first attempt succeeds. ``then`` gets the result or the error."""
-        answer = self._end_on(channel, half, outcome)
-        answer.add_done_callback(partial(self._answered, channel, half, outcome, then))
-
-    def _answered(
-        self, channel: ClientChannel, half: SentHalf, outcome: ListenerAnswer, then: Callable[[Ended], None],
-        answer: Answer,
-    ) -> None:  # fmt: skip
-        found = outcome_of(answer)
-        if isinstance(found, Command) and found.code == ResponseCode.SUCCESS:
-            self._memory.confirmed(half.transaction_id)
-            then(result_of(half, outcome, decided=True))
-        elif isinstance(found, Closed):
-            then(undecided(half, outcome, found))
-        else:
-            in_task(self._endpoint.tasks, "end of a half", self.decide(half, outcome, (channel, answer)), then)
-
-    async def decide(
-        self, half: SentHalf, outcome: ListenerAnswer, first: tuple[ClientChannel, Answer] | None = None
-    ) -> TransactionSendResult:
-        """Send COMMIT or ROLLBACK until the broker has answered, some times. Raises TransactionConflict.
-
-        ``first``: the first attempt, when it was made already.
-        """
+    async def decide(self, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
+        """Send COMMIT or ROLLBACK until the broker has answered, some times. Raises TransactionConflict."""
         error: GantryError | None = None
         for attempt in range(1 + self._config.end_retries):
             if attempt:
                 await self._endpoint.clock.sleep(RETRY_PAUSE_S * attempt)
                 await self._endpoint.routes.refresh([half.message.topic])
             try:
-                if first is not None and not attempt:
-                    channel, sent = first
-                else:
-                    queue, delivery = half.result.queue, self._delivery
-                    channel = delivery.ready(queue) or await delivery.channel_to(queue, self._config.send_timeout_ms)
-                    sent = self._end_on(channel, half, outcome)
+                queue, delivery = half.result.queue, self._delivery
+                channel = delivery.ready(queue) or await delivery.channel_to(queue, self._config.send_timeout_ms)
+                sent = self._end_on(channel, half, outcome)
             except Unreachable as failure:
                 error = failure
                 continue

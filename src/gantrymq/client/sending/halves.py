@@ -31,7 +31,6 @@ from typing import Any, Final, Protocol, TypeAlias
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.results import SendStatus, TransactionSendResult
 from gantrymq.client.sending.callbacks import in_task
-from gantrymq.client.sending.half_ends import Ended
 from gantrymq.client.sending.longest_transaction import LongestTransaction
 from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.client.tracing.watch import LocalTransaction
@@ -44,6 +43,7 @@ log = logging.getLogger("gantrymq.client")
 
 ROLLBACK: Final = ListenerAnswer(LocalTransactionState.ROLLBACK)
 Begun: TypeAlias = SentHalf | BaseException
+Ended: TypeAlias = TransactionSendResult | BaseException
 Done: TypeAlias = Callable[[Any, BaseException | None], None]
 """Called once with the result, or with the error."""
 
@@ -59,9 +59,6 @@ class HalfSender(Protocol):
         self, message: Message, transaction_id: str | None = None, longest: LongestTransaction | None = None
     ) -> SentHalf:
         """Send a half message; return when a broker has stored it."""
-
-    def finish_now(self, half: SentHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
-        """``finish`` without a task, as ``begin_now``."""
 
     async def finish(self, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         """Tell its broker how the local transaction ended."""
@@ -282,9 +279,7 @@ class Halves:
         if isinstance(begun, BaseException):
             self._ended(half, begun)
             return
-        then = partial(self._ended, half)
-        if not self._sender.finish_now(begun, outcome, then):
-            in_task(self._tasks, "end of a half", self._sender.finish(begun, outcome), then)
+        in_task(self._tasks, "end of a half", self._sender.finish(begun, outcome), partial(self._ended, half))
 
     def _ended(self, half: _Half, ended: Ended) -> None:
         half.ended = ended

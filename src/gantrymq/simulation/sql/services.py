@@ -15,7 +15,6 @@ from typing import Final
 
 from gantrymq.client.listener import ListenerAnswer, TransactionListener
 from gantrymq.client.results import TransactionSendResult
-from gantrymq.client.sending.half_ends import Ended
 from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
@@ -161,7 +160,7 @@ class SimTransactions(AsyncConnectionTransactions):
 
 def _note_ends(producer: TransactionProducer, history: History) -> None:
     """Have the ends that are sent, and those that were confirmed, in the history."""
-    finish, finish_now = producer.finish, producer.finish_now
+    finish = producer.finish
 
     def note(half: SentHalf, outcome: ListenerAnswer, confirmed: bool) -> None:
         history.add("end", tx=half.given.body.decode(), decision=outcome.state.name, confirmed=confirmed)
@@ -173,18 +172,7 @@ def _note_ends(producer: TransactionProducer, history: History) -> None:
             note(half, outcome, True)
         return result
 
-    def noted_now(half: SentHalf, outcome: ListenerAnswer, then: Callable[[Ended], None]) -> bool:
-        def ended(result: Ended) -> None:
-            if isinstance(result, TransactionSendResult) and result.decided:
-                note(half, outcome, True)
-            then(result)
-
-        begun = finish_now(half, outcome, ended)
-        if begun:
-            note(half, outcome, False)
-        return begun
-
-    producer.finish, producer.finish_now = noted, noted_now  # type: ignore[method-assign]
+    producer.finish = noted  # type: ignore[method-assign]
 
 
 class Undo(Exception):
