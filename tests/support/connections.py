@@ -43,6 +43,7 @@ class KeptConnection:
     id: int = 1
     alive: bool = True
     writable: bool = True
+    protocol: str = "remoting"
     user: Any = None
     notices: list[Any] = field(default_factory=list)
     questions: list[tuple[Any, Any]] = field(default_factory=list)

@@ -86,6 +86,10 @@ class Connection(Client, Protocol):
     answered with None at once. Every ``done`` is called exactly once, after ``seconds`` at the latest.
     """
 
+    @property
+    def protocol(self) -> str:
+        """A word for people: ``remoting``, ``grpc``, or ``in process``."""
+
     # Notices and questions to consumers, and replies to producers.
 
     def members_changed(self, group: str) -> None:

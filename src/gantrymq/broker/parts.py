@@ -39,12 +39,14 @@ from gantrymq.broker.operations.send_batch import BatchSends
 from gantrymq.broker.operations.send_half import HalfSends
 from gantrymq.broker.operations.send_halves import HalvesSends
 from gantrymq.broker.operations.settings import SettingsAdministration
+from gantrymq.broker.operations.summaries import Overviews
 from gantrymq.broker.operations.table_changes import TableChanges
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.outside import Outside, Place
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.pop.assignments import RouteSource
+from gantrymq.broker.pop.ledger import invisible
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.resume import ResumeOperation
@@ -154,7 +156,7 @@ def operations_of(parts: Parts, settings: SettingsAdministration, routes: RouteS
         EndsById(parts.store, parts.waiting.coordinator),
         consuming,
         Members(parts.config, parts.registries, parts.outside.clock, parts.announce),
-        _administration(parts, settings, consuming.pulls.held.release),
+        _administration(parts, settings, consuming.pulls.held.release, consuming.popping),
         routes,
         parts.users,
     )
@@ -197,7 +199,7 @@ def _consuming(parts: Parts, routes: RouteSource) -> Consuming:
 
 
 def _administration(
-    parts: Parts, settings: SettingsAdministration, release: Callable[[str, str], None]
+    parts: Parts, settings: SettingsAdministration, release: Callable[[str, str], None], popping: Popping
 ) -> Administration:
     config, store, registries, statistics = parts.config, parts.store, parts.registries, parts.statistics
     topics, groups, offsets = registries.topics, registries.groups, registries.offsets
@@ -217,6 +219,7 @@ def _administration(
         Figures(store, parts.waiting.delay, parts.metrics, statistics, clock, VERSION),
         ResumeOperation(store, parts.waiting.coordinator),
         Explaining(lambda: _explanations(parts)),
+        Overviews(store, registries, statistics, clock, lambda: invisible(popping.consumption.revive_log.ledger)),
     )
 
 

@@ -132,6 +132,8 @@ class RequestCode(enum.IntEnum):
     """A page of undecided transactions, as JSON. Only GantryMQ has it."""
     SUMMARIZE_TRANSACTIONS = 32042
     """How many transactions are undecided, by whom, and what was decided, as JSON. Only GantryMQ has it."""
+    SUMMARIZE = 32043
+    """All topics, groups or clients of a broker at a glance, as JSON. Only GantryMQ has it."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

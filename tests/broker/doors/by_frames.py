@@ -18,6 +18,7 @@ from gantrymq.message.pop import RequestMode
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.receipt_handle import ReceiptHandle, parse
 from gantrymq.message.stats import BrokerStatsData
+from gantrymq.message.summaries import Summaries
 from gantrymq.message.transaction import HalfEnd, LocalTransactionState
 from gantrymq.protocol import lenient_json
 from gantrymq.protocol.batch import encode_batch
@@ -436,6 +437,18 @@ class ByFrames:
         answer = self._ask(Code.GET_PRODUCER_CONNECTION_LIST, tools.ProducerGroupOnly(producer_group=group))
         every = progress.ProducerTable.decode(self._ask(Code.GET_ALL_PRODUCER_INFO).body)
         return len(progress.ProducerConnections.decode(answer.body).connection_set), sorted(every.data)
+
+    @asks("administration.overviews.topics", "administration.overviews.groups", "administration.overviews.clients")
+    def overviews(self) -> tuple[dict[str, int], list[str], list[tuple[str, str]]]:
+        topics, groups, clients = (
+            msgspec.json.decode(self._ask(Code.SUMMARIZE, tools.Summarize(what=what)).body, type=Summaries)
+            for what in ("topics", "groups", "clients")
+        )
+        return (
+            {one.topic: one.messages for one in topics.topics if one.messages},
+            [one.group for one in groups.groups if one.topics or one.members],
+            sorted((one.kind, one.group) for one in clients.clients),
+        )
 
     @asks("administration.questions.running_info")
     def running_info(self, group: str, client_id: str) -> None:

@@ -392,6 +392,13 @@ class ByValues:
         of = lambda do: do.administration.connections  # noqa: E731
         return self._now(lambda do: (len(of(do).producers(group)), sorted(of(do).all_producers())))
 
+    @asks("administration.overviews.topics", "administration.overviews.groups", "administration.overviews.clients")
+    def overviews(self) -> tuple[dict[str, int], list[str], list[tuple[str, str]]]:
+        of = lambda do: do.administration.overviews  # noqa: E731
+        topics = self._now(lambda do: {one.topic: one.messages for one in of(do).topics() if one.messages})
+        groups = self._now(lambda do: [one.group for one in of(do).groups() if one.topics or one.members])
+        return topics, groups, self._now(lambda do: sorted((one.kind, one.group) for one in of(do).clients()))
+
     @asks("administration.questions.running_info")
     def running_info(self, group: str, client_id: str) -> None:
         self._later(lambda do, done: do.administration.questions.running_info(group, client_id, None, done))

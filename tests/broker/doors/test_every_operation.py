@@ -98,7 +98,7 @@ def joined(by: Any) -> Any:
     by.join("readers", "orders")
     found = (
         by.client_ids("readers"), by.consumers("readers", "orders"), by.producers("payments"),
-        by.lock("readers", "orders"), by.reported_positions("readers", "orders"),
+        by.lock("readers", "orders"), by.overviews(), by.reported_positions("readers", "orders"),
     )  # fmt: skip
     by.leave("readers")
     by.check_subscription("readers", "orders", "a > 1")

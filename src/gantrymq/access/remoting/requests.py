@@ -124,6 +124,7 @@ _TOOLS: Final[Mapping[int, Row]] = {
         topic=(Field("topic", optional=True), Field("topicList", optional=True, separator=";")),
         group=(Field("consumerGroup"),),
     ),
+    Code.SUMMARIZE: _SEE,
     Code.GET_BROKER_CONSUME_STATS: _SEE,
     Code.QUERY_TOPIC_CONSUME_BY_WHO: _is(does.GET_TOPIC, topic="topic"),
     Code.QUERY_TOPICS_BY_CONSUMER: _is(does.GET_GROUP, group="group"),

@@ -44,6 +44,8 @@ _CONSUMERS: Final = frozenset({ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSU
 class GrpcClient:
     """What the broker knows of a client; see ``broker.client.Connection``."""
 
+    protocol: Final = "grpc"
+
     def __init__(self, client_id: str, user: User | None, address: str, language: str, now: float) -> None:
         self.id: Final = next(_numbers)
         self.client_id: Final = client_id

@@ -58,6 +58,9 @@ class Invisible:
 
 NONE: Final = Invisible(0, -1)
 InvisibleOf: TypeAlias = Callable[[], Mapping[Place, Invisible]]
+Figures: TypeAlias = tuple[int, int, int, int]
+"""Messages that are ready and in flight, and the ages (ms) of the oldest one not consumed and not got."""
+NOTHING: Final[Figures] = (0, 0, 0, 0)
 Row: TypeAlias = tuple[tuple[str, ...], tuple[int, ...]]
 
 
@@ -65,11 +68,13 @@ def declare_lag(
     metrics: Metrics, store: MessageStore, registries: Registries, clock: Clock, invisible: InvisibleOf
 ) -> None:  # fmt: skip
     """Declare the metrics of this module."""
-    lags = _Lags(store, registries, clock, invisible)
+    lags = Lags(store, registries, clock, invisible)
     metrics.declare_table((LAG, READY, IN_FLIGHT, LAG_LATENCY, QUEUEING_LATENCY), lags.rows)
 
 
-class _Lags:
+class Lags:
+    """How far all groups are. It remembers store times from one walk to the next, so each reader has its own."""
+
     def __init__(self, store: MessageStore, registries: Registries, clock: Clock, invisible: InvisibleOf) -> None:
         self._store = store
         self._topics = registries.topics
@@ -83,26 +88,31 @@ class _Lags:
 
     def rows(self) -> Iterator[Row]:
         """Of every group and topic, as ``Progress`` counts."""
+        found: dict[tuple[str, ...], tuple[int, int, int, int]] = {}
+        for place in self.places():
+            if place is not None:
+                group, name, figures = place
+                labels = topic_and_group(self._topics, name, group)
+                # Apache's broker shows a retry topic of POP under the name of the topic, with is_retry.
+                row: tuple[str, ...] = (normal_topic(name, group), *labels[1:])
+                found[row] = _together(found.get(row, NOTHING), figures)
+        for key, figures in found.items():
+            yield key, (figures[0] + figures[1], *figures)
+
+    def places(self) -> Iterator[tuple[str, str, Figures] | None]:
+        """Group, topic and figures of everything that is read, in small steps: None is a step without a result."""
         invisible, known = self._invisible(), self._times
         self._times = {}
-        found: dict[tuple[str, ...], list[int]] = {}
         for group, name in dict.fromkeys(self._read_topics()):
             topic = self._topics.get(name)
-            shown = normal_topic(name, group)
-            if topic is None or not self._reads(group, shown):
+            if topic is None or not self._reads(group, normal_topic(name, group)):
+                yield None
                 continue
-            labels = topic_and_group(self._topics, name, group)
-            # Apache's broker shows a retry topic of POP under the name of the topic, with is_retry.
-            figures = found.setdefault((shown, *labels[1:]), [0, 0, 0, 0])
+            figures = NOTHING
             for queue_id in range(topic.read_queue_nums):
                 popped = invisible.get((name, group, queue_id), NONE)
-                ready, in_flight, oldest, oldest_ready = self._queue(group, name, queue_id, popped, known)
-                figures[0] += ready
-                figures[1] += in_flight
-                figures[2] = max(figures[2], oldest)
-                figures[3] = max(figures[3], oldest_ready)
-        for row, figures in found.items():
-            yield row, (figures[0] + figures[1], *figures)
+                figures = _together(figures, self._queue(group, name, queue_id, popped, known))
+            yield group, name, figures
 
     def _read_topics(self) -> Iterator[tuple[str, str]]:
         """(group, topic) of all offsets, and of the retry topics of POP, which have none before they are read. Offsets
@@ -121,8 +131,8 @@ class _Lags:
 
     def _queue(
         self, group: str, topic: str, queue_id: int, popped: Invisible, known: dict[tuple[str, int, int], int]
-    ) -> tuple[int, int, int, int]:
-        """Messages that are ready and in flight, and the ages of the oldest not consumed and not got."""
+    ) -> Figures:
+        """Of one queue."""
         first, end = self._store.queue_range(topic, queue_id)
         done = self._offsets.get(group, topic, queue_id) or 0
         got = max(done, min(end, self._offsets.pulled(group, topic, queue_id)))
@@ -146,3 +156,8 @@ class _Lags:
             return 0
         self._times[place] = stored
         return max(0, self._clock.wall_ms() - stored)
+
+
+def _together(one: Figures, other: Figures) -> Figures:
+    """Of several queues: messages add up, and the oldest one counts."""
+    return one[0] + other[0], one[1] + other[1], max(one[2], other[2]), max(one[3], other[3])

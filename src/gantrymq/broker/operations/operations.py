@@ -28,6 +28,7 @@ from gantrymq.broker.operations.send_back import SendBacks
 from gantrymq.broker.operations.send_batch import BatchSends
 from gantrymq.broker.operations.send_halves import HalvesSends
 from gantrymq.broker.operations.settings import SettingsAdministration
+from gantrymq.broker.operations.summaries import Overviews
 from gantrymq.broker.operations.table_changes import TableChanges
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.pop.assembly import Popping
@@ -78,6 +79,7 @@ class Administration:
     figures: Figures
     resumes: ResumeOperation
     explaining: Explaining
+    overviews: Overviews
 
 
 @dataclass(frozen=True, slots=True)

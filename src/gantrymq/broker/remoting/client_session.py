@@ -46,6 +46,10 @@ class ClientSession(Session):
         self.address = ""
         self.host = b""
 
+    @property
+    def protocol(self) -> str:
+        return "remoting"
+
     def connected(self, link: Link) -> None:
         super().connected(link)
         self.address = link.peer

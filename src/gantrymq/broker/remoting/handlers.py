@@ -37,6 +37,7 @@ from gantrymq.broker.remoting.send_batch import SendBatchHandler
 from gantrymq.broker.remoting.send_halves import HalvesHandler
 from gantrymq.broker.remoting.send_reply import SendReplyHandler
 from gantrymq.broker.remoting.settings import SettingsHandler
+from gantrymq.broker.remoting.summaries import SummaryHandler
 from gantrymq.broker.remoting.timer import TimerHandler
 from gantrymq.broker.remoting.topic_admin import TopicHandler
 from gantrymq.runtime.clock import Clock
@@ -107,4 +108,5 @@ def _tools(clock: Clock, operations: Administration) -> ToolHandlers:
         SettingsHandler(operations.settings),
         CleaningHandler(operations.cleaning),
         RuntimeInfoHandler(operations.figures),
+        SummaryHandler(operations.overviews, clock),
     )

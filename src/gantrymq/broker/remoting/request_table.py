@@ -24,6 +24,7 @@ from gantrymq.broker.remoting.send_back import SendBackHandler
 from gantrymq.broker.remoting.send_batch import SendBatchHandler
 from gantrymq.broker.remoting.send_reply import SendReplyHandler
 from gantrymq.broker.remoting.settings import SettingsHandler
+from gantrymq.broker.remoting.summaries import SummaryHandler
 from gantrymq.broker.remoting.timer import TimerHandler
 from gantrymq.broker.remoting.topic_admin import TopicHandler
 from gantrymq.protocol.codes import RequestCode
@@ -151,6 +152,7 @@ class ToolHandlers:
     settings: SettingsHandler
     cleaning: CleaningHandler
     runtime: RuntimeInfoHandler
+    summaries: SummaryHandler
 
     def table(self) -> Table:
         return {
@@ -191,6 +193,7 @@ class ToolHandlers:
             RequestCode.CLEAN_UNUSED_TOPIC: self.cleaning.unused_topics,
             RequestCode.DELETE_EXPIRED_COMMITLOG: self.cleaning.expired_log,
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime.runtime_info,
+            RequestCode.SUMMARIZE: self.summaries.summarize,
         }
 
 

@@ -170,6 +170,11 @@ class Statistics:
         """Over the last minute; 0.0 when nothing was counted."""
         return _difference(self._samples[MINUTE], self._now(name), (name, key)).tps
 
+    def rates(self, name: str) -> dict[str, float]:
+        """The same of everything that a statistic is about, by its key: one look at the counters for all."""
+        now = self._now(name)
+        return {key: _difference(self._samples[MINUTE], now, (name, key)).tps for _, key in now.values}
+
     def got_per_second(self, topic: str, group: str) -> float:
         """Messages of a topic that a group gets."""
         return self.per_second(GROUP_GET_NUMS, f"{topic}@{group}")

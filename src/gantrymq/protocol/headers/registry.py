@@ -55,6 +55,7 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.EXPLAIN_TRANSACTION: tools.ExplainTransaction,
     RequestCode.LIST_CHECKS: tools.ListChecks,
     RequestCode.LIST_TRANSACTIONS: tools.ListTransactions,
+    RequestCode.SUMMARIZE: tools.Summarize,
     RequestCode.SEND_HALVES: send.SendMessage,
     RequestCode.END_HALVES: transaction.EndHalves,
     RequestCode.QUERY_CONSUME_QUEUE: tools.QueryConsumeQueue,

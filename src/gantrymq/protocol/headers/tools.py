@@ -112,6 +112,13 @@ class ListTransactions(Header, frozen=True, kw_only=True):
     topic: str | None = None
 
 
+class Summarize(Header, frozen=True, kw_only=True):
+    """SUMMARIZE; the body of the answer is a ``message.summaries.Summaries`` as JSON."""
+
+    what: str
+    """``topics``, ``groups`` or ``clients``."""
+
+
 class TopicAndGroup(Header, frozen=True, kw_only=True):
     """QUERY_CONSUME_TIME_SPAN."""
 

@@ -69,6 +69,8 @@ class Half:
 class _Member:
     """What the broker knows of who came through the door; see ``broker.client.Connection``."""
 
+    protocol: Final = "in process"
+
     def __init__(self, asked: Callable[[Check], None], user: Callable[[], User | None]) -> None:
         self.id = -next(_numbers)  # those of the remoting door are positive
         self.address = ADDRESS
