@@ -32,12 +32,14 @@ from gantrymq.protocol.headers.topics import TopicOnly
 
 if TYPE_CHECKING:
     from gantrymq.admin.access import Access
+    from gantrymq.admin.body_search import BodySearch
     from gantrymq.admin.brokers import Brokers
     from gantrymq.admin.browsing import Browsing
     from gantrymq.admin.consumers import Consumers
     from gantrymq.admin.explanations import Explanations
     from gantrymq.admin.groups import Groups
     from gantrymq.admin.messages import Messages
+    from gantrymq.admin.overviews import Overviews
     from gantrymq.admin.resending import Resending
     from gantrymq.admin.traces import Traces
     from gantrymq.admin.transactions import Transactions
@@ -214,6 +216,20 @@ class Admin(Lifetime):
         from gantrymq.admin.browsing import Browsing
 
         return Browsing(self._asking, self.topic_state)
+
+    @cached_property
+    def body_search(self) -> BodySearch:
+        """Messages by what is in their bodies."""
+        from gantrymq.admin.body_search import BodySearch
+
+        return BodySearch(self._asking, self.topic_state)
+
+    @cached_property
+    def overviews(self) -> Overviews:
+        """All topics, groups and clients at a glance."""
+        from gantrymq.admin.overviews import Overviews
+
+        return Overviews(self._asking)
 
     @cached_property
     def resending(self) -> Resending:
