@@ -22,9 +22,8 @@ _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
 def page() -> str:
-    """The documentation of the settings, wherever the pages lie."""
-    (found,) = (ROOT / "docs").rglob("settings.md")
-    return found.read_text(encoding="utf-8")
+    """The documentation of the settings."""
+    return (ROOT / "docs/settings.md").read_text(encoding="utf-8")
 
 
 def plain(text: str) -> str:

@@ -102,7 +102,7 @@ def test_roles(tmp_path: Path) -> None:
 def test_each_right_has_its_role() -> None:
     assert {right: right.role for right in Right} == {
         Right.LOOK: Role.VIEWER, Right.DECIDE: Role.OPERATOR, Right.RESEND: Role.OPERATOR, Right.RESET: Role.OPERATOR,
-        Right.MACHINE: Role.VIEWER, Right.CONFIGURE: Role.ADMIN,
+        Right.MACHINE: Role.VIEWER, Right.TOPICS: Role.ADMIN, Right.USERS: Role.ADMIN, Right.CONFIGURE: Role.ADMIN,
     }  # fmt: skip
 
 

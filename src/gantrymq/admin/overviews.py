@@ -6,13 +6,13 @@ Apache's brokers, and older ones, do not know this question; nor may everybody a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from gantrymq.admin.asking import Asking
-from gantrymq.errors import GantryError, RemoteProtocolError, RequestRejected
-from gantrymq.message.summaries import ClientRow, GroupSummary, Summaries, TopicSummary
+from gantrymq.errors import GantryError, RemoteProtocolError, RequestRejected, Unreachable
+from gantrymq.message.summaries import ClientRow, GroupSummary, Summaries, TopicGroupLag, TopicSummary
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.tools import Summarize
 
@@ -59,8 +59,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     members: int
     model: str
     conflicts: list[str]
-    topics: list[str]
-    """That it has read."""
+    topics: dict[str, TopicGroupLag]
+    """What it has read, and how far it is there."""
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +71,11 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     clients: list[tuple[str, ClientRow]] = []
     """Broker name and row."""
     unasked: list[Unasked] = []
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every broker that can be reached answered: then what is not here is nowhere."""
+        return all(one.gone and not one.denied for one in self.unasked)
 
 
 class Overviews:
@@ -85,13 +90,16 @@ class Overviews:
         return Overview(topics=merged_topics(found), unasked=unasked)
 
     async def groups(self) -> Overview:
-        """All consumer groups by name, those of servers and tools included."""
+        """All consumer groups by name, those of servers and tools included. Raises Unreachable when no broker answers:
+        an empty list would say that there are none."""
         found, unasked = await self._each("groups")
+        check_answered(found, unasked)
         return Overview(groups=merged_groups(found), unasked=unasked)
 
     async def clients(self) -> Overview:
-        """All clients of all groups."""
+        """All clients of all groups. Raises Unreachable as ``groups`` does."""
         found, unasked = await self._each("clients")
+        check_answered(found, unasked)
         rows = [(broker, row) for broker, summary in found.items() for row in summary.clients]
         return Overview(clients=rows, unasked=unasked)
 
@@ -119,6 +127,13 @@ class Overviews:
             return Unasked(broker=name, why=str(RemoteProtocolError(f"malformed summary: {error}")), gone=True)
         except GantryError as error:
             return Unasked(broker=name, why=str(error), gone=True)
+
+
+def check_answered(found: Mapping[str, Summaries], unasked: Sequence[Unasked]) -> None:
+    """Raises Unreachable when no broker answered."""
+    if not found and all(one.gone and not one.denied for one in unasked):
+        places = ", ".join(one.broker for one in unasked)
+        raise Unreachable(places, f"no broker answers: {'; '.join(one.why for one in unasked)}")
 
 
 def merged_topics(found: Mapping[str, Summaries]) -> dict[str, Topic]:
@@ -153,11 +168,23 @@ def merged_groups(found: Mapping[str, Summaries]) -> dict[str, Group]:
 
 def _group(name: str, rows: Iterable[GroupSummary]) -> Group:
     rows = list(rows)
-    topics = [one for row in rows for one in row.topics]
+    parts: dict[str, list[TopicGroupLag]] = {}
+    for row in rows:
+        for one in row.topics:
+            parts.setdefault(one.topic, []).append(one)
+    topics = {topic: _together(topic, parts[topic]) for topic in sorted(parts)}
     return Group(
-        group=name, lag=sum(one.lag for one in topics), behind_ms=max((one.behind_ms for one in topics), default=0),
-        tps=sum(one.tps for one in topics), members=len({client for row in rows for client in row.members}),
+        group=name, lag=sum(one.lag for one in topics.values()),
+        behind_ms=max((one.behind_ms for one in topics.values()), default=0),
+        tps=sum(one.tps for one in topics.values()), members=len({client for row in rows for client in row.members}),
         model=next((row.model for row in rows if row.model), ""),
-        conflicts=sorted({topic for row in rows for topic in row.conflicts}),
-        topics=sorted({one.topic for one in topics}),
+        conflicts=sorted({topic for row in rows for topic in row.conflicts}), topics=topics,
+    )  # fmt: skip
+
+
+def _together(topic: str, parts: list[TopicGroupLag]) -> TopicGroupLag:
+    """Over all brokers."""
+    return TopicGroupLag(
+        topic=topic, lag=sum(one.lag for one in parts), behind_ms=max(one.behind_ms for one in parts),
+        tps=sum(one.tps for one in parts),
     )  # fmt: skip

@@ -25,6 +25,7 @@ from gantrymq.console.changes import Changes
 from gantrymq.console.clients import Clients
 from gantrymq.console.guard import Guard
 from gantrymq.console.identity import FileIdentities, Right
+from gantrymq.console.lag_history import SAMPLES_BETWEEN, LagHistory
 from gantrymq.console.last_pages import LastPages
 from gantrymq.console.listing import Kept
 from gantrymq.console.metrics import Figures
@@ -39,6 +40,7 @@ from gantrymq.console.pages import (
     metrics,
     overview,
     pipelines,
+    topic_changes,
     topics,
     traces,
     transactions,
@@ -66,6 +68,10 @@ PAGES: Final[tuple[tuple[str, str, Right | None, Handler], ...]] = (
     ("GET", "/transactions/{id:path}", Right.LOOK, transactions.show),
     ("GET", "/topics", Right.LOOK, topics.show_list),
     ("GET", "/topics/{topic}", Right.LOOK, topics.show),
+    ("POST", "/topics/plan", Right.TOPICS, topic_changes.plan),
+    ("POST", "/topics/change", Right.TOPICS, topic_changes.change),
+    ("POST", "/topics/{topic}/delete-plan", Right.TOPICS, topic_changes.plan_deletion),
+    ("POST", "/topics/{topic}/delete", Right.TOPICS, topic_changes.delete),
     ("GET", "/consumers", Right.LOOK, consumers.show_list),
     ("GET", "/parts/consumers-behind", Right.LOOK, consumers.furthest),
     ("GET", "/consumers/{group}", Right.LOOK, consumers.show),
@@ -134,6 +140,7 @@ async def opened(
         )
         if settings.users or settings.anonymous is not None:
             tasks.start("samples", console.samples.run())
+            tasks.start("lags", console.lags.run())
         tasks.start("upkeep", upkeep(console))
         try:
             yield application(console)
@@ -161,7 +168,9 @@ def cluster_parts(
         "decisions": Decisions(admin.transactions, audit, name_servers),
         "topics": Kept(clock),
         "groups": Kept(clock),
-        "behind": Kept(clock),
+        "topic_rows": Kept(clock),
+        "group_rows": Kept(clock),
+        "lags": LagHistory(admin, clock, settings.sample_seconds * SAMPLES_BETWEEN),
     }
 
 
@@ -176,6 +185,7 @@ async def asking_as(console: Console, account: Account) -> AsyncIterator[Console
         parts = cluster_parts(admin, console.settings, console.audit, console.name_servers, console.clock)
         theirs = replace(console, **parts)
         tasks.start("samples", theirs.samples.run())
+        tasks.start("lags", theirs.lags.run())
         try:
             yield theirs
         finally:

@@ -22,3 +22,17 @@ def parse_time(text: str) -> int:
         return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise ConfigError(f"{text!r} is no time; write it like 2026-01-31 12:00 (UTC), or as ms since 1970") from None
+
+
+def whole_of(form: Mapping[str, list[str]], name: str, lowest: int, highest: int) -> int | None:
+    """A field with a whole number; None when it is empty. Raises ConfigError saying what to write."""
+    text = value_of(form, name)
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and lowest <= int(text) <= highest):
+        shown = text if len(text) <= 40 else f"{text[:40]}..."
+        label = name.replace("_", " ")
+        raise ConfigError(
+            f"{shown!r} is not a valid number of {label}; write a whole number from {lowest} to {highest}"
+        )
+    return int(text)

@@ -41,6 +41,8 @@ class Right(enum.Enum):
     RESEND = (Role.OPERATOR, "send messages again")
     RESET = (Role.OPERATOR, "move the offsets of groups")
     MACHINE = (Role.VIEWER, "see what the console's own machine knows: pipelines, metrics")
+    TOPICS = (Role.ADMIN, "create, change and delete topics")
+    USERS = (Role.ADMIN, "change the users of the brokers and their policies")
     CONFIGURE = (Role.ADMIN, "change settings of brokers")
 
     @property

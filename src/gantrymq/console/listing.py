@@ -27,6 +27,10 @@ class Kept(Generic[T]):
     _until: float = 0.0
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    def forget(self) -> None:
+        """Ask anew the next time: something was changed."""
+        self._until = 0.0
+
     async def get(self, ask: Callable[[], Awaitable[T]]) -> T:
         async with self._turn:
             if self._value is None or self.clock.monotonic() >= self._until:

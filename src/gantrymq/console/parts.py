@@ -13,9 +13,11 @@ from gantrymq import __version__
 from gantrymq.admin import Admin
 from gantrymq.admin.audit import AuditFile
 from gantrymq.admin.decisions import Decisions
+from gantrymq.admin.overviews import Overview
 from gantrymq.console.changes import Changes
 from gantrymq.console.clients import Clients
 from gantrymq.console.identity import FileIdentities, Identities, Person, Right
+from gantrymq.console.lag_history import LagHistory
 from gantrymq.console.last_pages import LastPages
 from gantrymq.console.listing import Kept
 from gantrymq.console.metrics import Figures
@@ -49,10 +51,12 @@ class Console:
     only_local_names: bool
     """It listens on the loopback address: see ``guard``."""
     secure_cookies: bool
+    lags: LagHistory
     topics: Kept[list[str]]
     groups: Kept[list[str]]
-    behind: Kept[list[dict[str, Any]]]
     last_pages: LastPages
+    topic_rows: Kept[Overview]
+    group_rows: Kept[Overview]
 
 
 def console_of(request: Request) -> Console:
