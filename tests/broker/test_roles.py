@@ -45,6 +45,13 @@ def test_every_request_of_a_broker_is_a_write_or_a_read(tmp_path: Path) -> None:
     on_broker(work, tmp_path)
 
 
+def test_users_and_policies_are_changed_at_the_primary() -> None:
+    """A broker without users has no such requests, so the test above does not see them."""
+    tables = {code: lambda *_: None for code in BROKER_ROWS if RequestCode(code).name.startswith("AUTH_")}
+    refused = {RequestCode(code).name for code, handler in behind_gate(tables).items() if handler is not tables[code]}
+    assert refused == {f"AUTH_{verb}_{noun}" for verb in ("CREATE", "UPDATE", "DELETE") for noun in ("USER", "ACL")}
+
+
 @pytest.mark.parametrize(
     ("request_code", "version", "answer"),
     [
@@ -52,6 +59,7 @@ def test_every_request_of_a_broker_is_a_write_or_a_read(tmp_path: Path) -> None:
         (RequestCode.SEND_MESSAGE_V2, 513, ResponseCode.SYSTEM_BUSY),
         (RequestCode.END_TRANSACTION, 405, ResponseCode.SLAVE_NOT_AVAILABLE),
         (RequestCode.UPDATE_AND_CREATE_TOPIC, 513, ResponseCode.SYSTEM_ERROR),
+        (RequestCode.AUTH_CREATE_USER, 513, ResponseCode.SYSTEM_ERROR),
         (RequestCode.ACK_MESSAGE, 513, ResponseCode.SERVICE_NOT_AVAILABLE),
     ],
 )

@@ -157,7 +157,8 @@ RESET: Final = Operation("reset the positions of a group", (_topic(*_UPDATE), _g
 # The server and its cluster.
 SEE_CLUSTER: Final = Operation("see figures, settings, users or transactions", on_cluster=_GET)
 LIST_CLUSTER: Final = Operation("list everything of a kind", on_cluster=_LIST)
-CHANGE_CLUSTER: Final = Operation("change settings or users", on_cluster=_UPDATE)
+CHANGE_CLUSTER: Final = Operation("change settings", on_cluster=_UPDATE)
+CHANGE_USERS: Final = Operation("change users or policies", on_cluster=_UPDATE, writes=True)
 CHANGE_MESSAGES: Final = Operation("roll back pops, or delete what has no topic", on_cluster=_UPDATE, writes=True)
 
 # Name servers. The cluster of the name server, too: a broker of any cluster could say that it has all topics of others.

@@ -31,19 +31,20 @@ def _source(place: str | Source) -> tuple[Source, ...]:
 _SEE: Final = _is(does.SEE_CLUSTER)
 _LIST: Final = _is(does.LIST_CLUSTER)
 _CHANGE: Final = _is(does.CHANGE_CLUSTER)
+_CHANGE_USERS: Final = _is(does.CHANGE_USERS)
 _CHANGE_MESSAGES: Final = _is(does.CHANGE_MESSAGES)
 _CONSUME: Final = _is(does.CONSUME, topic="topic", group="consumerGroup")
 _OFFSET: Final = _is(does.READ_OFFSETS, topic="topic")
 
 ACCESS_ROWS: Final[Mapping[int, Row]] = {
-    Code.AUTH_CREATE_USER: _CHANGE,
-    Code.AUTH_UPDATE_USER: _CHANGE,
-    Code.AUTH_DELETE_USER: _CHANGE,
+    Code.AUTH_CREATE_USER: _CHANGE_USERS,
+    Code.AUTH_UPDATE_USER: _CHANGE_USERS,
+    Code.AUTH_DELETE_USER: _CHANGE_USERS,
     Code.AUTH_GET_USER: _SEE,
     Code.AUTH_LIST_USER: _SEE,
-    Code.AUTH_CREATE_ACL: _CHANGE,
-    Code.AUTH_UPDATE_ACL: _CHANGE,
-    Code.AUTH_DELETE_ACL: _CHANGE,
+    Code.AUTH_CREATE_ACL: _CHANGE_USERS,
+    Code.AUTH_UPDATE_ACL: _CHANGE_USERS,
+    Code.AUTH_DELETE_ACL: _CHANGE_USERS,
     Code.AUTH_GET_ACL: _SEE,
     Code.AUTH_LIST_ACL: _SEE,
 }

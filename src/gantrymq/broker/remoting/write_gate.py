@@ -18,7 +18,7 @@ VERSION_5_0_0: Final = 413
 """Source: MQVersion.V5_0_0."""
 _SENDS: Final = (does.SEND, does.REPLY, does.SEND_BACK)
 _ENDS: Final = (does.END, does.DECIDE)
-_TABLES: Final = (does.CREATE_TOPIC, does.DELETE_TOPIC, does.CREATE_GROUP, does.DELETE_GROUP)
+_TABLES: Final = (does.CREATE_TOPIC, does.DELETE_TOPIC, does.CREATE_GROUP, does.DELETE_GROUP, does.CHANGE_USERS)
 
 
 def behind_gate(table: Mapping[int, Handler]) -> Mapping[int, Handler]:
