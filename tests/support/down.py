@@ -56,15 +56,18 @@ async def down(way: str) -> AsyncIterator[str]:
     await server.start()
     try:
         if way == WAYS[2]:
-            await _registered(client, server.address)
+            await register(client, server.address)
         yield server.address
     finally:
         await client.close()
         await server.close()
 
 
-async def _registered(client: RemotingClient, address: str) -> None:
-    """A broker that is registered and listens nowhere, as one whose machine has lost its power."""
+async def register(
+    client: RemotingClient, address: str, broker: str = BROKER, at: str | None = None, broker_id: int = 0
+) -> None:
+    """Register a broker. ``at``: what it advertises; None: it listens nowhere, as one whose machine has lost its
+    power."""
     topics = (TOPIC, f"%DLQ%{GROUP}", f"%RETRY%{GROUP}", "RMQ_SYS_TRACE_TOPIC")
     body = RegisterBrokerBody(
         topic_config_serialize_wrapper=TopicTable(
@@ -73,8 +76,8 @@ async def _registered(client: RemotingClient, address: str) -> None:
         )
     ).encode()
     header = RegisterBroker(
-        broker_name=BROKER, broker_addr=f"127.0.0.1:{free_port()}", cluster_name="DefaultCluster",
-        ha_server_addr="127.0.0.1:1", broker_id=0, compressed=False, body_crc32=crc32(body) & 0x7FFFFFFF,
+        broker_name=broker, broker_addr=at or f"127.0.0.1:{free_port()}", cluster_name="DefaultCluster",
+        ha_server_addr="127.0.0.1:1", broker_id=broker_id, compressed=False, body_crc32=crc32(body) & 0x7FFFFFFF,
     )  # fmt: skip
     answer = await client.call(address, RequestCode.REGISTER_BROKER, header, body, timeout_ms=5_000)
     assert answer.code == ResponseCode.SUCCESS, answer.remark

@@ -84,6 +84,11 @@ class Admin(Lifetime):
         self._endpoint = Endpoint(type(self).__name__, self._config, default_outside() if outside is None else outside)
         self._asking = Asking(self._endpoint, failed)
 
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """The addresses of the name servers that this client was told of."""
+        return tuple(self._config.name_servers)
+
     async def create_topic(
         self,
         topic: str,

@@ -8,6 +8,7 @@ import msgspec
 
 from gantrymq.admin.asking import Asking
 from gantrymq.errors import ConfigError
+from gantrymq.protocol.bodies.route import ClusterInfo
 from gantrymq.protocol.bodies.topics import KVTable
 from gantrymq.protocol.codes import RequestCode
 
@@ -22,6 +23,16 @@ class BrokerPlace(msgspec.Struct, frozen=True, kw_only=True):
     address: str
 
 
+def _places_in(info: ClusterInfo) -> list[BrokerPlace]:
+    return [
+        BrokerPlace(cluster=cluster, name=name, broker_id=number, address=address)
+        for cluster, names in sorted(info.cluster_addr_table.items())
+        for name in sorted(names)
+        if name in info.broker_addr_table
+        for number, address in sorted(info.broker_addr_table[name].broker_addrs.items())
+    ]
+
+
 class Brokers:
     """Questions about brokers. ``broker``: a name or an address; None: all masters."""
 
@@ -33,13 +44,13 @@ class Brokers:
         info = await self._asking.cluster()
         if not info.broker_addr_table:
             raise self._asking.without_brokers()
-        return [
-            BrokerPlace(cluster=cluster, name=name, broker_id=number, address=address)
-            for cluster, names in sorted(info.cluster_addr_table.items())
-            for name in sorted(names)
-            if name in info.broker_addr_table
-            for number, address in sorted(info.broker_addr_table[name].broker_addrs.items())
-        ]
+        return _places_in(info)
+
+    async def places_at(self, name_server: str) -> list[BrokerPlace]:
+        """Every broker that this one name server knows; they may differ. Raises Unreachable, TimedOut and
+        RequestRejected."""
+        answer = await self._asking.ask(name_server, RequestCode.GET_BROKER_CLUSTER_INFO, what="cluster table")
+        return _places_in(ClusterInfo.decode(answer.body))
 
     async def addresses(self, broker: str | None = None) -> dict[str, str]:
         """Name to address of the masters asked for."""

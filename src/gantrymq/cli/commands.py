@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "consumer": ("gantrymq.cli.consumer", "app"),
     "transactions": ("gantrymq.cli.transactions", "app"),
     "cluster": ("gantrymq.cli.cluster", "app"),
+    "doctor": ("gantrymq.cli.doctor", "doctor"),
     "console": ("gantrymq.cli.console", "console"),
     "user": ("gantrymq.cli.user", "app"),
     "acl": ("gantrymq.cli.acl", "app"),
