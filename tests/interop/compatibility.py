@@ -24,7 +24,7 @@ from pathlib import Path
 
 from tests.interop.features import SECTIONS, Section
 from tests.interop.groups import AT_ONCE, Group
-from tests.interop.jars import ROOT
+from tests.interop.jars import ROOT, fetch_all
 from tests.interop.process import die_with_parent
 
 DOCUMENT = ROOT / "docs" / "compatibility.md"
@@ -123,6 +123,7 @@ def main() -> int:
     given = [argument for argument in sys.argv[1:] if argument != "--check"]
     with tempfile.TemporaryDirectory() as directory:
         os.environ[RESULTS] = directory
+        fetch_all()
         with ThreadPoolExecutor(AT_ONCE) as threads:
             groups = [group for group in Group if group is not Group.DOCUMENT]
             statuses = list(threads.map(lambda group: run(group, Path(directory), given), groups))

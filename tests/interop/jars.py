@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,23 +86,51 @@ def drivers(client: str) -> Path:
     return where
 
 
+def fetch_all() -> None:
+    """Fetch all libraries that are missing with one Maven: each start of it costs seconds, and most of their jars are
+    the same. Where that fails nothing is here, and ``library`` says why for the one that a test needs."""
+    with ExitStack() as locks:
+        missing = []
+        for name in ARTEFACTS:
+            locks.enter_context(alone(name))
+            if not (cache() / name / "complete").exists():
+                missing.append(name)
+                shutil.rmtree(cache() / name, ignore_errors=True)
+                (cache() / name).mkdir(parents=True)
+                (cache() / name / "pom.xml").write_text(_pom(name))
+        if len(missing) < 2:
+            return
+        modules = "".join(f"<module>{name}</module>" for name in missing)
+        together = cache() / "pom.xml"
+        together.write_text(_project("all", f"<packaging>pom</packaging><modules>{modules}</modules>"))
+        with suppress(NotHere):
+            _copy_jars(together, "${project.basedir}", "all libraries")
+            for name in missing:
+                if any((cache() / name).glob("*.jar")):
+                    (cache() / name / "complete").touch()
+
+
 def _fetch(name: str, where: Path) -> None:
+    pom = where / "pom.xml"
+    pom.write_text(_pom(name))
+    _copy_jars(pom, str(where), name)
+
+
+def _copy_jars(pom: Path, directory: str, what: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise NotHere("no mvn on the PATH: the interop tests fetch the official jars with Maven")
-    pom = where / "pom.xml"
-    pom.write_text(_pom(name))
     command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
     try:
         done = subprocess.run(
-            [*command, f"-DoutputDirectory={where}"],
+            [*command, f"-DoutputDirectory={directory}"],
             capture_output=True, text=True, check=False, timeout=FETCH_SECONDS, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except subprocess.TimeoutExpired as late:
-        raise NotHere(f"Maven did not fetch {name} within {FETCH_SECONDS} s: is Maven Central reachable?") from late
+        raise NotHere(f"Maven did not fetch {what} within {FETCH_SECONDS} s: is Maven Central reachable?") from late
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-        raise NotHere(f"Maven could not fetch {name}; is Maven Central reachable? {' '.join(lines[:2])[:400]}")
+        raise NotHere(f"Maven could not fetch {what}; is Maven Central reachable? {' '.join(lines[:2])[:400]}")
 
 
 def _pom(name: str) -> str:
@@ -111,10 +139,13 @@ def _pom(name: str) -> str:
         f"<version>{version}</version></dependency>"
         for artefact, version in (entry.split(":") for entry in ARTEFACTS[name])
     )
+    return _project(name, f"<dependencies>{wanted}</dependencies>")
+
+
+def _project(name: str, content: str) -> str:
     return (
         "<project><modelVersion>4.0.0</modelVersion>"
-        f"<groupId>gantrymq.interop</groupId><artifactId>{name}</artifactId><version>1</version>"
-        f"<dependencies>{wanted}</dependencies></project>\n"
+        f"<groupId>gantrymq.interop</groupId><artifactId>{name}</artifactId><version>1</version>{content}</project>\n"
     )
 
 
