@@ -22,7 +22,7 @@ from gantrymq import aio
 from gantrymq.demo.ports import free_port
 from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import Code, Message, MessageType, Resource
-from gantrymq.grpc.server import SERVICE
+from gantrymq.grpc.pool import SERVICE
 from gantrymq.message.message import Message as OurMessage
 
 TOPIC = "Bench"

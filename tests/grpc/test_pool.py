@@ -9,8 +9,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 from tools.grpc_code import HOME, make
 
 from gantrymq.grpc import definition_pb2, service_pb2
-from gantrymq.grpc.pool import FOLDER
-from gantrymq.grpc.server import SERVICE
+from gantrymq.grpc.pool import FOLDER, SERVICE
 
 
 def test_what_is_in_the_repository_is_made_from_the_files_of_apache(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import grpc.aio
 import grpc
 from gantrymq.grpc import definition_pb2 as v2
 from gantrymq.grpc import service_pb2 as service
-from gantrymq.grpc.server import SERVICE
+from gantrymq.grpc.pool import SERVICE
 
 M = TypeVar("M")
 SECONDS = 10

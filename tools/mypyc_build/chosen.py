@@ -19,7 +19,7 @@ COMPILED_PACKAGES: Final = ("broker", "message", "observability", "protocol", "r
 """Where the time of a broker goes. A package that does not exist (yet, or any more) is no mistake."""
 
 PURE_PATTERNS: Final[dict[str, str]] = {
-    "broker/grpc/*": "grpcio is not there when the core is compiled, and the classes of messages are made at import",
+    "broker/grpc/*": "protobuf is not there when the core is compiled, and the classes of messages are made at import",
     "*/config.py": "its dataclass is filled with texts first and turns them into numbers in __post_init__",
     "*/config_sections.py": "config.py reads the types of its fields as texts, which is what CPython keeps",
     "*/parser.py": 'mypyc 2.4.1 stops with an internal error at a starred name in a tuple: ("IN", *_TESTS)',

@@ -29,6 +29,6 @@ def _grpc(ground: Ground) -> Door:
         from gantrymq.broker.grpc.door import GrpcDoor
     except ImportError as error:
         raise ConfigError(
-            f"grpcPort needs the packages of gRPC; run: pip install 'gantrymq[grpc]' ({error})"
+            f"grpcPort needs the package protobuf; run: pip install 'gantrymq[grpc]' ({error})"
         ) from error
     return GrpcDoor(ground)

@@ -16,6 +16,8 @@ from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 
 FOLDER: Final = "apache/rocketmq/v2"
+SERVICE: Final = "apache.rocketmq.v2.MessagingService"
+"""The service that clients call."""
 
 
 @cache

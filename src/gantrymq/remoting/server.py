@@ -11,12 +11,12 @@ from gantrymq.protocol.codes import ResponseCode, request_name
 from gantrymq.protocol.command import ONE_WAY_FLAG, RESPONSE_FLAG, Command, encode_response
 from gantrymq.remoting.latency import RequestLatency
 from gantrymq.remoting.session import Session
-from gantrymq.remoting.turns import Turns
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.limits.values import Limits
 from gantrymq.runtime.network import Listener, Network
+from gantrymq.runtime.turns import Turns
 
 log = logging.getLogger("gantrymq.remoting")
 

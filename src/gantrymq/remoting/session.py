@@ -1,7 +1,7 @@
 """One connection of a server, from accept to close: what comes is executed, and answered.
 
 What is sent is in ``outgoing``, what waits to be executed in ``backlog``, and whether the peer is still there in
-``peer_watch``.
+``runtime.limits.peer_watch``.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from gantrymq.protocol.connection import Connection
 from gantrymq.remoting.backlog import Backlog
 from gantrymq.remoting.latency import RequestLatency
 from gantrymq.remoting.outgoing import FRAMES_PER_WRITE, Outgoing
-from gantrymq.remoting.peer_watch import IDLE_SECONDS, PeerWatch
-from gantrymq.remoting.turns import Turns
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.limits.bytes_in_flight import FREE_BYTES
 from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.connections import client_of
+from gantrymq.runtime.limits.peer_watch import IDLE_SECONDS, PeerWatch
 from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.limits.requests import RequestRates
 from gantrymq.runtime.network import Link
+from gantrymq.runtime.turns import Turns
 
 log = logging.getLogger("gantrymq.remoting")
 

@@ -1,4 +1,4 @@
-"""Through the gRPC door: a client of RocketMQ 5, over a real socket."""
+"""Through the gRPC door: a client of RocketMQ 5 with sockets of its own, and a bridge into the cluster."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import Code, Message, MessageType, Status, TransactionResolution
 from gantrymq.message.receipt_handle import parse
 from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.runtime.addresses import split_address
 from gantrymq.testing import LocalCluster
 from gantrymq.testing.local.door import Half
 from tests.broker.doors.asked import asks
 from tests.broker.doors.who import Delivery, Who, on
+from tests.support.bridge import bridge
 from tests.support.grpc_client import GrpcClient, consumer, message, resource
 
 _REFUSALS: Final[dict[int, Refusal]] = {
@@ -150,7 +152,10 @@ class ByGrpc:
 
         async def done() -> Any:
             key = None if self._who.user is None else (self._who.user, self._who.secret)
-            async with grpc.aio.insecure_channel(self._address) as channel:
+            async with (
+                bridge(self._cluster._network.of(None), split_address(self._address)[1]) as address,
+                grpc.aio.insecure_channel(address) as channel,
+            ):
                 doing: Coroutine[Any, Any, Any] = work(GrpcClient(channel, self._who.client_id, key))
                 return await doing
 

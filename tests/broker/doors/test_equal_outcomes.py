@@ -15,7 +15,7 @@ from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.testing import LocalCluster
 from tests.broker.doors.callers import DOORS
-from tests.broker.doors.who import HTTP_PORT, Who, on
+from tests.broker.doors.who import HTTP_PORT, Who
 from tests.support.grpc_client import free_port
 
 COMMIT, ROLLBACK = LocalTransactionState.COMMIT, LocalTransactionState.ROLLBACK
@@ -110,10 +110,7 @@ def opened(settings: dict[str, object]) -> Iterator[LocalCluster]:
         cluster.create_topic("orders", 1)
         only_written = TopicConfig(topic_name="unread", read_queue_nums=1, write_queue_nums=1, perm=2, attributes={})
         cluster.broker.topics.update(only_written)
-        try:
-            yield cluster
-        finally:  # a local cluster ends like a process that is killed; this door has a real socket
-            on(cluster, next(door for door in cluster.broker.doors if door.name == "grpc").close())
+        yield cluster
 
 
 @pytest.mark.parametrize("door", [door for door in DOORS if offers(door, "send", "half", "end", "read")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.grpc.calls import NOWHERE, address_of_peer, credentials, failed
+from gantrymq.broker.grpc.calls import credentials, failed
 from gantrymq.broker.grpc.statuses import CODES, OF_STORED, Rejected, ok, status_of, together
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.grpc.definition_pb2 import Code
@@ -46,17 +46,3 @@ def test_equal_results_are_one_and_different_ones_are_told_apart() -> None:
 )
 def test_an_authorization_header_names_a_user_and_a_signature(header: str, name: str, signature: str) -> None:
     assert credentials(header) == (name, signature)
-
-
-@pytest.mark.parametrize(
-    ("peer", "address"),
-    [
-        ("ipv4:10.1.2.3:5000", "10.1.2.3:5000"),
-        ("ipv6:[::1]:5000", "[::1]:5000"),
-        ("ipv6:%5B::1%5D:5000", "[::1]:5000"),
-        ("unix:/tmp/x", NOWHERE),
-        ("", NOWHERE),
-    ],
-)
-def test_the_address_of_a_client_is_read_from_what_the_library_calls_a_peer(peer: str, address: str) -> None:
-    assert address_of_peer(peer) == address

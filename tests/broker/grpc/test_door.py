@@ -16,7 +16,7 @@ from gantrymq.broker.roles import Role
 from gantrymq.errors import Unreachable
 from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import ClientType, Code, Endpoints, MessageType, Permission, TransactionResolution
-from gantrymq.grpc.server import SERVICE
+from gantrymq.grpc.pool import SERVICE
 from gantrymq.message import flags
 from gantrymq.protocol.bodies.heartbeat import ConsumerIdList
 from gantrymq.protocol.codes import RequestCode, ResponseCode

@@ -22,7 +22,9 @@ ENDPOINT, TOPIC = sys.argv[1:]
 
 
 def say(step: str, text: str) -> None:
-    print(json.dumps({"step": step, "text": text}), flush=True)
+    # In one write: several threads speak here, and ``print`` writes the end of a line by itself.
+    sys.stdout.write(json.dumps({"step": step, "text": text}) + "\n")
+    sys.stdout.flush()
 
 
 def message(body: str) -> Message:

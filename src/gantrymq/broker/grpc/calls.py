@@ -12,7 +12,6 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote
 
 from google.protobuf.message import Message
 
@@ -24,9 +23,9 @@ from gantrymq.broker.grpc.statuses import REFUSED, Rejected, status_of
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.write_gate import WriteGate
 from gantrymq.grpc.definition_pb2 import Code, Status
-from gantrymq.grpc.server import Context, Stream, Unary
+from gantrymq.grpc.serving.methods import Context, Stream, Unary
 from gantrymq.protocol.signature import SIGNATURE
-from gantrymq.runtime.addresses import address_of, host_of, split_address
+from gantrymq.runtime.addresses import host_of
 
 log = logging.getLogger("gantrymq.grpc")
 
@@ -34,7 +33,6 @@ CLIENT_ID: Final = "x-mq-client-id"
 LANGUAGE: Final = "x-mq-language"
 DATE: Final = "x-mq-date-time"
 AUTHORIZATION: Final = "authorization"
-NOWHERE: Final = "0.0.0.0:0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +96,15 @@ class Calls:
 
     def caller(self, context: Context) -> Caller:
         """Raises Rejected when the client does not say who it is, or its signature is wrong."""
-        headers = {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
+        headers, address = context.headers, context.peer
         client_id = headers.get(CLIENT_ID, "")
         if not client_id:
             raise Rejected(Code.CLIENT_ID_REQUIRED, f"the header {CLIENT_ID} is missing")
-        address = address_of_peer(context.peer())
         user = None if self._guard is None else self._user(self._guard, headers, address)
         client = self._clients.heard(client_id, user, address, headers.get(LANGUAGE, "OTHER"))
         if client is None:
             raise Rejected(Code.TOO_MANY_REQUESTS, "too many clients are connected; close some, or try again later")
-        return Caller(client, self._guard, context.time_remaining(), self._gate)
+        return Caller(client, self._guard, context.remaining_s, self._gate)
 
     def _user(self, guard: Guard, headers: Mapping[str, str], address: str) -> User:
         name, signature = credentials(headers.get(AUTHORIZATION, ""))
@@ -140,14 +137,3 @@ def credentials(header: str) -> tuple[str, str]:
     except (binascii.Error, ValueError):
         signature = ""
     return parts.get("Credential", "").partition("/")[0], signature
-
-
-def address_of_peer(peer: str) -> str:
-    """``ip:port`` of what grpcio calls a peer: ``ipv4:1.2.3.4:5``, ``ipv6:[::1]:5``, or a socket without address."""
-    family, _, address = unquote(peer).partition(":")
-    if family not in ("ipv4", "ipv6"):
-        return NOWHERE
-    try:
-        return address_of(*split_address(address))
-    except ValueError:
-        return NOWHERE

@@ -16,7 +16,9 @@ from gantrymq.broker.grpc.methods import methods_of
 from gantrymq.broker.grpc.receiving import Receiving
 from gantrymq.broker.grpc.routes import Routes
 from gantrymq.broker.grpc.sending import SendingMethods
-from gantrymq.grpc.server import GrpcServer, Method
+from gantrymq.grpc.pool import SERVICE
+from gantrymq.grpc.serving.methods import Method
+from gantrymq.grpc.serving.server import GrpcServer
 from gantrymq.runtime.addresses import address_of
 from gantrymq.runtime.tasks import TaskGroupOwner
 
@@ -35,7 +37,7 @@ class GrpcDoor:
         self._ground = ground
         self._clients = GrpcClients(ground.outside.clock, self._gone)
         self._departures: Departures | None = None
-        self._server = GrpcServer()
+        self._server = GrpcServer(ground.outside.network, ground.outside.clock, ground.client_limits)
         self._held: HeldDeliveries | None = None
         self._tasks = TaskGroupOwner("grpc")
         self._looks = False
@@ -43,11 +45,11 @@ class GrpcDoor:
 
     async def listen(self) -> None:
         network = self._ground.config.network
-        self.address = self._server.bind(network.bind_address, network.grpc_port)
+        self.address = await self._server.listen(network.bind_address, network.grpc_port)
 
     def serve(self, broker: Served) -> None:
         self._departures = broker.departures
-        self._tasks.start("serve", self._server.serve(self._methods(broker)))
+        self._server.serve({SERVICE: self._methods(broker)})
         if not self._looks:
             self._looks = True
             self._tasks.start("look", self._look())

@@ -7,7 +7,6 @@ name of the topic; half messages that it sends bear that name.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -21,7 +20,6 @@ from gantrymq.broker.grpc.statuses import REFUSED, Rejected, ok
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.operations import Operations
 from gantrymq.grpc.definition_pb2 import ClientType, Code, FilterType, Settings, SubscriptionEntry
-from gantrymq.grpc.server import Context
 from gantrymq.grpc.service_pb2 import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -29,8 +27,10 @@ from gantrymq.grpc.service_pb2 import (
     NotifyClientTerminationResponse,
     TelemetryCommand,
 )
+from gantrymq.grpc.serving.call import Requests
+from gantrymq.grpc.serving.methods import Context
 from gantrymq.message.heartbeat import ConsumerData, ConsumeType, Heartbeat, ProducerData, SubscriptionData
-from gantrymq.runtime.clock import Clock, time_limit
+from gantrymq.runtime.clock import Clock
 
 MAX_ATTEMPTS: Final = 17
 """Deliveries of a message to a group whose settings say nothing: the first one and 16 more."""
@@ -51,22 +51,20 @@ class Membership:
         self._clients = clients
         self._calls = calls
 
-    async def telemetry(
-        self, requests: AsyncIterator[TelemetryCommand], context: Context
-    ) -> AsyncIterator[TelemetryCommand]:
+    async def telemetry(self, requests: Requests, context: Context) -> AsyncIterator[TelemetryCommand]:
         """The stream on which a client says its settings, and gets commands; it lasts as long as the client."""
         try:
             caller = self._calls.caller(context)
         except REFUSED as refused:
             # The client writes first: a stream that ended before that would hide the reason from it.
-            with contextlib.suppress(TimeoutError):
-                async with time_limit(self._clock, FIRST_WORD_SECONDS):
-                    async for _ in requests:
-                        break
+            timer = self._clock.call_later(FIRST_WORD_SECONDS, requests.end)
+            async for _ in requests:
+                break
+            timer.cancel()
             yield TelemetryCommand(status=failed(refused))
             return
         # Some clients wait for the headers before they say anything.
-        await context.send_initial_metadata(())
+        context.begin()
         client = caller.client
         commands = client.open_stream()
         reading = asyncio.create_task(self._read(caller, requests, commands))
@@ -80,7 +78,7 @@ class Membership:
     async def _read(
         self,
         caller: Caller,
-        requests: AsyncIterator[TelemetryCommand],
+        requests: Requests,
         commands: asyncio.Queue[TelemetryCommand | None],
     ) -> None:
         try:

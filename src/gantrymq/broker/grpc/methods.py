@@ -9,7 +9,7 @@ from gantrymq.broker.grpc.receiving import Receiving
 from gantrymq.broker.grpc.routes import Routes
 from gantrymq.broker.grpc.sending import SendingMethods
 from gantrymq.grpc import service_pb2 as service
-from gantrymq.grpc.server import Method
+from gantrymq.grpc.serving.methods import Method
 
 
 def methods_of(

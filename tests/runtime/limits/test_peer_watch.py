@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.remoting.peer_watch import IDLE_SECONDS, PeerWatch
+from gantrymq.runtime.limits.peer_watch import IDLE_SECONDS, PeerWatch
 
 BEGAN = 1_000.0
 

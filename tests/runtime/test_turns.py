@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.support.connections import FakeLink
-from tests.support.sim_clock import SimClock
-
 from gantrymq.protocol.command import Command, encode_request, encode_response
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.session import Session
-from gantrymq.remoting.turns import TURN_S
+from gantrymq.runtime.turns import TURN_S
+from tests.support.connections import FakeLink
+from tests.support.sim_clock import SimClock
 
 SLOW = 7
 
