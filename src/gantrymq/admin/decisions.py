@@ -11,7 +11,7 @@ from typing import Final
 
 from gantrymq.admin.audit import AuditFailed, AuditFile, Phase, who
 from gantrymq.admin.transactions import Place, Transactions
-from gantrymq.errors import ConfigError, GantryError, TimedOut, Unreachable
+from gantrymq.errors import ConfigError, GantryError, RequestRejected, TimedOut, Unreachable
 from gantrymq.message.transaction import Resolution
 from gantrymq.runtime.calendar import iso
 from gantrymq.transactions.rules.states import State
@@ -23,11 +23,35 @@ class Action(enum.StrEnum):
     COMMIT = "commit"
     ROLLBACK = "rollback"
     RESUME = "resume"
+    RESUME_AND_COMMIT = "resume and commit"
+    RESUME_AND_ROLLBACK = "resume and roll back"
 
 
-NEEDED: Final = {Action.COMMIT: State.OPEN, Action.ROLLBACK: State.OPEN, Action.RESUME: State.PARKED}
+NEEDED: Final = {
+    Action.COMMIT: State.OPEN, Action.ROLLBACK: State.OPEN, Action.RESUME: State.PARKED,
+    Action.RESUME_AND_COMMIT: State.PARKED, Action.RESUME_AND_ROLLBACK: State.PARKED,
+}  # fmt: skip
 """The state that a transaction must be in."""
-OUTCOMES: Final = {Action.COMMIT: "committed", Action.ROLLBACK: "rolled back", Action.RESUME: "open again"}
+ENDS: Final = {
+    Action.COMMIT: Resolution.COMMIT, Action.RESUME_AND_COMMIT: Resolution.COMMIT,
+    Action.ROLLBACK: Resolution.ROLLBACK, Action.RESUME_AND_ROLLBACK: Resolution.ROLLBACK,
+}  # fmt: skip
+"""How an action ends a transaction; RESUME does not."""
+_WORDS: Final = {Resolution.COMMIT: "committed", Resolution.ROLLBACK: "rolled back"}
+_DECIDED: Final = (State.COMMITTED, State.ROLLED_BACK)
+
+
+def outcome_of(action: Action) -> str:
+    """What an action makes of a transaction, in words."""
+    return _WORDS[ENDS[action]] if action in ENDS else "open again"
+
+
+class AlreadyDecided(ConfigError):
+    """The transaction was decided before the decision arrived, e.g. by its producer."""
+
+
+class ResumedOnly(GantryError):
+    """A parked transaction was opened again, and then could not be decided. It is open now."""
 
 
 def the_one(places: list[Place], action: Action) -> Place:
@@ -37,7 +61,8 @@ def the_one(places: list[Place], action: Action) -> Place:
     if not fitting:
         found = places[-1].transaction
         hint = f" {found.advice}" if found.advice else ""
-        raise ConfigError(
+        kind = AlreadyDecided if found.state in _DECIDED else ConfigError
+        raise kind(
             f"{found.transaction_id} is {found.state.text}, this needs one that is {needed.text}. {found.why}{hint}"
         )
     if len(fitting) > 1:
@@ -80,14 +105,13 @@ class Decisions:
             raise ConfigError("give the reason, for the audit file")
         decision.note(Phase.INTENDED)
         try:
-            await self._act(place, action, f"{person}: {why}")
+            outcome = await self.act(place, action, f"{person}: {why}")
         except (TimedOut, Unreachable) as error:
             decision.note(Phase.UNKNOWN, str(error))
             raise
         except GantryError as error:
             decision.note(Phase.REFUSED, str(error))
             raise
-        outcome = OUTCOMES[action]
         try:
             decision.note(Phase.DONE, outcome)
         except AuditFailed as error:
@@ -96,9 +120,43 @@ class Decisions:
             ) from error
         return outcome
 
-    async def _act(self, place: Place, action: Action, why: str) -> None:
+    async def act(self, place: Place, action: Action, why: str) -> str:
+        """Do it without a record, for who keeps one; returns the outcome in words. Raises what ``carry_out`` does."""
+        if action in (Action.COMMIT, Action.ROLLBACK):
+            await self._end(place, ENDS[action], why)
+            return outcome_of(action)
+        await self._transactions.resume(place, why)
         if action is Action.RESUME:
-            await self._transactions.resume(place, why)
-        else:
-            resolution = Resolution.COMMIT if action is Action.COMMIT else Resolution.ROLLBACK
+            return outcome_of(action)
+        parked = place.transaction.half.message_id
+        try:
+            reopened = await self._open_again(place)
+            await self._end(reopened, ENDS[action], why)
+        except GantryError as error:
+            kind = AlreadyDecided if isinstance(error, AlreadyDecided) else ResumedOnly
+            raise kind(
+                f"its parked half message {parked} was opened again, and then not decided here: {error}"
+            ) from error
+        half = reopened.transaction.half.message_id
+        return f"{outcome_of(action)}; its parked half message {parked} was opened again as {half}"
+
+    async def _open_again(self, parked: Place) -> Place:
+        """The half message that a resumption wrote. Raises AlreadyDecided when somebody was faster, or ConfigError."""
+        old = parked.transaction.half
+        later = [
+            place
+            for place in await self._transactions.find(old.unique_key or old.message_id, parked.broker)
+            if place.transaction.half.log_offset > old.log_offset and place.transaction.half.identity == old.identity
+        ]
+        if not later:
+            raise ConfigError(f"its new half message is not found yet; look for {old.unique_key} among the open ones")
+        return the_one(later, Action.COMMIT)
+
+    async def _end(self, place: Place, resolution: Resolution, why: str) -> None:
+        """Raises AlreadyDecided when the other outcome was decided meanwhile."""
+        try:
             await self._transactions.end(place, resolution, why)
+        except RequestRejected:
+            action = Action.COMMIT if resolution is Resolution.COMMIT else Action.ROLLBACK
+            the_one(await self._transactions.find(place.transaction.half.message_id, place.broker) or [place], action)
+            raise

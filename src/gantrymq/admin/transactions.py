@@ -6,7 +6,9 @@ decision is sent as a producer of the group sends it. This works with Apache's b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,9 +17,9 @@ from gantrymq.admin.brokers import Brokers
 from gantrymq.admin.consumers import Consumers
 from gantrymq.admin.messages import Messages
 from gantrymq.admin.queue_records import Read
-from gantrymq.admin.transaction_pages import TransactionPages
+from gantrymq.admin.transaction_pages import TransactionPages, Undecided
 from gantrymq.admin.transaction_search import EVERYTHING, TransactionSearch, Wanted
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message.heartbeat import ProducerData
 from gantrymq.message.system_topics import HALF
 from gantrymq.message.transaction import OPERATOR_CLIENT, OPERATOR_REMARK, Resolution
@@ -27,12 +29,15 @@ from gantrymq.protocol.command import encode_request
 from gantrymq.protocol.headers.consumer import UnregisterClient
 from gantrymq.protocol.headers.tools import ResumeCheck
 from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.protocol.message_ids import log_offset_of
 from gantrymq.transactions.history.diagnosis import Surroundings, Transaction
 from gantrymq.transactions.history.evidence import HalfRecord
 from gantrymq.transactions.rules.states import State
 
 OPS_STORED_WITHIN_S: Final = 10.0
 OP_LOOK_AGAIN_S: Final = 0.5
+ENDS_AT_ONCE: Final = 32
+"""Requests to end listed transactions that are under way at the same time; the broker stores them together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,8 @@ class Transactions:
         self._asking = asking
         self._search = TransactionSearch(asking, brokers, consumers, messages)
         self.pages = TransactionPages(asking, self._search)
+        self._joined: Counter[tuple[str, str]] = Counter()
+        """Decisions under way, by address and group: all of them are one member, which leaves with the last one."""
 
     async def undecided(
         self, broker: str | None = None, read: Read | None = None, wanted: Wanted = EVERYTHING
@@ -97,10 +104,43 @@ class Transactions:
             await self._settle_copies(place, why)
             return
         try:
-            await self._join(place)
+            await self._join(place.address, [transaction.group])
             await self._end(place, transaction.half, resolution, why)
         finally:
-            self._leave(place)
+            self._leave(place.address, [transaction.group])
+
+    async def end_listed(
+        self, rows: Sequence[Undecided], resolution: Resolution, why: str
+    ) -> list[GantryError | None]:  # fmt: skip
+        """End open transactions of one of our brokers as a page listed them; what became of each, in their order.
+
+        None: it is done. TimedOut and Unreachable: it may be done. A RequestRejected: the broker refused, e.g. because
+        the other outcome was decided meanwhile.
+        """
+        address, turns = rows[0].address, asyncio.Semaphore(ENDS_AT_ONCE)
+
+        async def one(row: Undecided) -> GantryError | None:
+            header = EndTransaction(
+                producer_group=row.group, tran_state_table_offset=row.half_queue_offset,
+                commit_log_offset=log_offset_of(row.half_offset_message_id), commit_or_rollback=int(resolution),
+                from_transaction_check=True, msg_id=row.id, transaction_id=row.id, topic=row.topic, bname=row.broker,
+            )  # fmt: skip
+            async with turns:
+                try:
+                    await self._asking.ask(
+                        address, RequestCode.END_TRANSACTION, header, timeout_ms=10_000, remark=OPERATOR_REMARK + why,
+                        what=f"{resolution.name} of transaction {row.id}",
+                    )  # fmt: skip
+                except GantryError as error:
+                    return error
+            return None
+
+        groups = sorted({row.group for row in rows})
+        try:
+            await self._join(address, groups)
+            return await asyncio.gather(*(one(row) for row in rows))
+        finally:
+            self._leave(address, groups)
 
     async def _end(self, place: Place, half: HalfRecord, resolution: Resolution, why: str) -> None:
         header = EndTransaction(
@@ -160,20 +200,31 @@ class Transactions:
         """What the broker tells of its settings and of the producers of these groups, as far as it does."""
         return await self._search.surroundings(address, groups)
 
-    async def _join(self, place: Place) -> None:
-        """Be a producer of the group for a moment: one that is not asked, because it knows nothing."""
-        await self._asking.endpoint.channel(place.address, self._asking.endpoint.config.call_timeout_ms)
+    def lists_them(self, address: str) -> bool:
+        """Whether the broker there tells of its undecided transactions by itself; Apache's do not."""
+        return not self._asking.endpoint.speaks_java(address)
+
+    async def _join(self, address: str, groups: Sequence[str]) -> None:
+        """Be a producer of groups for a moment: one that is not asked, because it knows nothing. ``_leave`` follows,
+        also when this fails."""
+        self._joined.update((address, group) for group in groups)
+        await self._asking.endpoint.channel(address, self._asking.endpoint.config.call_timeout_ms)
         beat = HeartbeatData(
             client_id=self._asking.endpoint.client_id + OPERATOR_CLIENT,
-            producer_data_set=[ProducerData(group_name=place.transaction.group)],
+            producer_data_set=[ProducerData(group_name=group) for group in groups],
         )
-        await self._asking.ask(place.address, RequestCode.HEART_BEAT, None, beat.encode(), what="heartbeat")
+        await self._asking.ask(address, RequestCode.HEART_BEAT, None, beat.encode(), what="heartbeat")
 
-    def _leave(self, place: Place) -> None:
+    def _leave(self, address: str, groups: Sequence[str]) -> None:
         """One-way, and without waiting for anything: it is done also when we are cancelled."""
-        channel = self._asking.endpoint.ready(place.address)
+        self._joined.subtract((address, group) for group in groups)
+        left = [group for group in groups if not self._joined[address, group]]
+        for group in left:
+            del self._joined[address, group]
+        channel = self._asking.endpoint.ready(address)
         if channel is None:
             return  # the broker forgets with the connection
         client_id = self._asking.endpoint.client_id + OPERATOR_CLIENT
-        header = UnregisterClient(client_id=client_id, producer_group=place.transaction.group)
-        channel.send(encode_request(RequestCode.UNREGISTER_CLIENT, channel.next_opaque(), header, one_way=True))
+        for group in left:
+            header = UnregisterClient(client_id=client_id, producer_group=group)
+            channel.send(encode_request(RequestCode.UNREGISTER_CLIENT, channel.next_opaque(), header, one_way=True))
