@@ -148,6 +148,16 @@ async def in_chromium(root: Path, open_count: int) -> None:
         await there.go("/transactions?group=group-3")
         assert (await page.inner_text(first)) == f"KEY{3 * AT_ONCE + 50:010d}"
         await page.wait_for_selector(f"dd >> text={open_count - 50:,}")
+        # All others of the group in one go, over many pages.
+        await page.click("text=Roll back all…")
+        rest = open_count // GROUPS - 50
+        await page.wait_for_selector(f"text=Roll back {rest:,} transactions?")
+        await page.fill("[name=why]", "ticket 4714")
+        await page.click("button.primary")
+        await page.wait_for_selector("text=Every one of the list was tried")
+        await page.wait_for_selector(f".figure:has(dt:text-is('Done')) >> text={rest:,}")
+        await there.go("/transactions?group=group-3")
+        await page.wait_for_selector("text=No open transactions here")
         assert there.complaints == []
 
 

@@ -7,6 +7,7 @@ what became of it.
 
 from __future__ import annotations
 
+import asyncio
 import enum
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -127,6 +128,9 @@ class ManyDecisions:
             outcomes = await self._act(plan.action, staying, f"{person}: {why}")
         except GantryError as error:
             line.note(Phase.REFUSED, f"nothing of this step was done: {error}")
+            raise
+        except asyncio.CancelledError:
+            line.note(Phase.UNKNOWN, "this program was stopped during the step")
             raise
         done = sum(outcome.fate is Fate.DONE for outcome in outcomes)
         others = "".join(

@@ -19,10 +19,12 @@ from starlette.staticfiles import StaticFiles
 from gantrymq.admin import Admin
 from gantrymq.admin.audit import AuditFile
 from gantrymq.admin.decisions import Decisions
+from gantrymq.admin.many_decisions import ManyDecisions
 from gantrymq.console.answers import Handler, guarded, missing, on_page
 from gantrymq.console.broker_users import BrokerIdentities
 from gantrymq.console.changes import Changes
 from gantrymq.console.clients import Clients
+from gantrymq.console.decision_runs import DecisionRuns
 from gantrymq.console.guard import Guard
 from gantrymq.console.identity import FileIdentities, Right
 from gantrymq.console.lag_history import SAMPLES_BETWEEN, LagHistory
@@ -36,6 +38,7 @@ from gantrymq.console.pages import (
     decisions,
     live,
     login,
+    many_decisions,
     messages,
     metrics,
     overview,
@@ -65,6 +68,11 @@ PAGES: Final[tuple[tuple[str, str, Right | None, Handler], ...]] = (
     ("GET", "/transactions", Right.LOOK, transactions.show_list),
     ("POST", "/transactions/plan", Right.DECIDE, decisions.plan),
     ("POST", "/transactions/carry-out", Right.DECIDE, decisions.carry_out),
+    ("POST", "/transactions/plan-all", Right.DECIDE, many_decisions.plan),
+    ("POST", "/transactions/runs", Right.DECIDE, many_decisions.start),
+    ("GET", "/transactions/runs/{run}", Right.DECIDE, many_decisions.show),
+    ("GET", "/parts/decision-runs/{run}", Right.DECIDE, many_decisions.progress),
+    ("POST", "/transactions/runs/{run}/stop", Right.DECIDE, many_decisions.stop),
     ("GET", "/transactions/{id:path}", Right.LOOK, transactions.show),
     ("GET", "/topics", Right.LOOK, topics.show_list),
     ("GET", "/topics/{topic}", Right.LOOK, topics.show),
@@ -134,6 +142,7 @@ async def opened(
             clock=clock,
             templates=environment(settings.root_path),
             last_pages=LastPages(clock),
+            runs=DecisionRuns(clock, rng),
             only_local_names=only_local_names,
             secure_cookies=secure_cookies,
             **cluster_parts(admin, settings, audit_file, name_servers, clock),
@@ -145,6 +154,7 @@ async def opened(
         try:
             yield application(console)
         finally:
+            await console.runs.stop()
             await tasks.stop()
             await clients.close()
 
@@ -162,10 +172,12 @@ def cluster_parts(
     admin: Admin, settings: ConsoleSettings, audit: AuditFile, name_servers: str, clock: Clock
 ) -> dict[str, Any]:
     """The fields of a Console that ask the cluster, all of them with one account."""
+    deciding = Decisions(admin.transactions, audit, name_servers)
     return {
         "admin": admin,
         "samples": Samples(admin, clock, settings.sample_seconds),
-        "decisions": Decisions(admin.transactions, audit, name_servers),
+        "decisions": deciding,
+        "many": ManyDecisions(admin.transactions, deciding, audit, name_servers, clock),
         "topics": Kept(clock),
         "groups": Kept(clock),
         "topic_rows": Kept(clock),

@@ -13,9 +13,11 @@ from gantrymq import __version__
 from gantrymq.admin import Admin
 from gantrymq.admin.audit import AuditFile
 from gantrymq.admin.decisions import Decisions
+from gantrymq.admin.many_decisions import ManyDecisions
 from gantrymq.admin.overviews import Overview
 from gantrymq.console.changes import Changes
 from gantrymq.console.clients import Clients
+from gantrymq.console.decision_runs import DecisionRuns
 from gantrymq.console.identity import FileIdentities, Identities, Person, Right
 from gantrymq.console.lag_history import LagHistory
 from gantrymq.console.last_pages import LastPages
@@ -44,6 +46,8 @@ class Console:
     figures: Figures
     samples: Samples
     decisions: Decisions
+    many: ManyDecisions
+    runs: DecisionRuns
     changes: Changes
     audit: AuditFile
     clock: Clock

@@ -9,7 +9,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gantrymq.admin.decisions import Action, the_one
+from gantrymq.admin.decisions import Action, AlreadyDecided, the_one
 from gantrymq.admin.transactions import Place
 from gantrymq.console.parts import Console, console_of, page, person_of
 from gantrymq.errors import ConfigError, GantryError
@@ -42,6 +42,8 @@ class Outcome:
     place: Place | None
     text: str
     failed: bool = False
+    meanwhile: bool = False
+    """It failed because somebody else decided it, e.g. its producer."""
 
 
 async def plan(request: Request) -> Response:
@@ -88,6 +90,8 @@ async def _decide(
         return Outcome(
             choice, place, await console.decisions.carry_out(place, action, why, person=person, dry_run=dry_run)
         )  # fmt: skip
+    except AlreadyDecided as error:
+        return Outcome(choice, place or places[-1], str(error), failed=True, meanwhile=True)
     except GantryError as error:
         return Outcome(choice, place, str(error), failed=True)
 

@@ -23,6 +23,7 @@ from gantrymq.transactions.rules.states import State
 ROWS: Final = 50
 ROWS_MAX: Final = 200
 GROUPS_SHOWN: Final = 12
+RUNS_SHOWN: Final = 5
 EVENTS_FIRST: Final = 12
 EVENTS_LAST: Final = 40
 """Of a transaction with many events, so many are shown; ``?all=1`` shows all."""
@@ -37,7 +38,7 @@ async def show_list(request: Request) -> Response:
     wanted, count = filter_of(request), number_of(request, "rows", ROWS, ROWS_MAX) or ROWS
     if (found := text_of(request, "id")) is not None:
         return await show_one(request, found)
-    cursor = text_of(request, "after")
+    cursor, person = text_of(request, "after"), person_of(request)
     found_page, _ = await asyncio.gather(
         console.admin.transactions.pages.page(wanted, count, cursor), console.samples.soon()
     )
@@ -50,7 +51,8 @@ async def show_list(request: Request) -> Response:
             "state": wanted.state.text, "group": wanted.group, "topic": wanted.topic, "broker": wanted.broker,
             "min_age": wanted.min_age_ms // 1000, "rows": count if count != ROWS else None,
         },
-        after=cursor, **figures(console),
+        after=cursor, runs=console.runs.recent(person)[:RUNS_SHOWN] if may_see_undecided(person) else [],
+        **figures(console),
     )  # fmt: skip
 
 
