@@ -1,4 +1,10 @@
-"""Makes the pictures of docs/console.md, and smaller where pngquant is: python -m tests.console.screenshots docs"""
+"""Screenshots of every page of the console: python -m tests.console.screenshots DIRECTORY
+
+A picture of each page of ``tests/console/every_page.py``, at 1400 px and at 420 px, light and dark.
+With ``--docs`` it makes the pictures of docs/console.md instead, and smaller where pngquant is:
+
+python -m tests.console.screenshots --docs docs
+"""
 
 from __future__ import annotations
 
@@ -10,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from tests.console.chromium import chromium, tab
+from tests.console.every_page import every_page
 from tests.console.scene import ANN, guarded_scene, scene
 
 WIDTH, HEIGHT = 1280, 860
@@ -22,7 +29,32 @@ PICTURES = {
 }
 
 
+SIZES = (1400, 420)
+SETTLED = "() => !document.querySelector('#needs') || !document.querySelector('#needs').innerText.includes('Looking')"
+
+
+async def make_all(folder: Path) -> None:
+    """Every page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as root:
+        for width in SIZES:
+            for dark in (False, True):
+                # A cluster for each round, because the last stop of it decides transactions.
+                place = Path(root) / f"{width}-{dark}"
+                async with scene(place, open_count=60) as address, chromium() as browser:
+                    await asyncio.sleep(SETTLED_S)
+                    async with tab(browser, address, dark=dark, width=width) as there:
+                        await there.log_in("ada")
+                        async for name in every_page(there):
+                            await there.page.wait_for_function(SETTLED)
+                            colours = "dark" if dark else "light"
+                            path = folder / f"{name}-{width}-{colours}.png"
+                            await there.page.screenshot(path=path, full_page=True)
+    smaller(folder, "*.png")
+
+
 async def make(folder: Path) -> None:
+    """Those of the page about the console."""
     with tempfile.TemporaryDirectory() as root:
         async with scene(Path(root), open_count=60) as address, chromium() as browser:
             await asyncio.sleep(SETTLED_S)
@@ -50,10 +82,16 @@ async def make(folder: Path) -> None:
             await opened.go("/login")
             await opened.page.fill("[name=name]", ANN.access_key)
             await opened.page.screenshot(path=folder / "console-login.png")
-    if smaller := shutil.which("pngquant"):
-        for path in sorted(folder.glob("console-*.png")):
-            subprocess.run([smaller, "--force", "--output", path, "64", path], check=True)
+    smaller(folder, "console-*.png")
+
+
+def smaller(folder: Path, names: str) -> None:
+    """With fewer colours, where pngquant is."""
+    if program := shutil.which("pngquant"):
+        for path in sorted(folder.glob(names)):
+            subprocess.run([program, "--force", "--output", path, "64", path], check=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(make(Path(sys.argv[1])))
+    words = sys.argv[1:]
+    asyncio.run(make(Path(words[1])) if words[0] == "--docs" else make_all(Path(words[0])))

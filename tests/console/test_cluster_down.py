@@ -32,6 +32,8 @@ ELSEWHERE = {
     "/live/{name}": "its parts are the figures of the overview and of the transactions",
     "/pipelines": "it reads files of its machine and asks no cluster",
     "/login": "it asks no cluster",
+    "/transactions/runs/{run}": "a run is in the memory of the console",
+    "/parts/decision-runs/{run}": "the same",
 }
 PATHS = [
     path

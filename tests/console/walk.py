@@ -124,7 +124,7 @@ class Walk:
         self.pages.add((method, kind))
         headers = {"Origin": self.address} if form is not None else {}
         async with self.http.stream(method, url, data=form, headers=headers) as answer:
-            if "event-stream" in answer.headers["content-type"]:
+            if "event-stream" in answer.headers.get("content-type", ""):
                 text = ""
                 async for line in answer.aiter_lines():
                     text += line.removeprefix("data: ") + "\n"
@@ -135,7 +135,8 @@ class Walk:
         # A page that says what the cluster did not do (502) is a page like any other.
         assert answer.status_code != 500, (method, url, answer.status_code, text)
         leads = [answer.headers[name] for name in ("location", "hx-redirect") if name in answer.headers]
-        if "html" not in answer.headers["content-type"] and "event" not in answer.headers["content-type"]:
+        kind_told = answer.headers.get("content-type", "")
+        if "html" not in kind_told and "event" not in kind_told:
             return self._inside(url, leads)
         found = Page(text)
         further = self._inside(url, [*leads, *found.urls])

@@ -25,15 +25,17 @@ TOPIC, GROUP, BROKER = "Orders", "shipping", "broker-a"
 WAYS: Final = ("no name server", "no broker is registered", "the broker is gone")
 
 _EMPTY = re.compile(
-    r"\bnone\b|\bnobody\b(?! reads)"
+    r"\bnone\b|\bnobody\b(?! reads| can send| finds)"
     r"|\bno [\w-]+ (?:waits|fits|has|have|is behind|was found|yet)\b|\bthere are no\b|\bthere is no\b"
     r"|\bno (?:open|parked|topics?|groups?|users?|transactions?|messages?|consumers?|producers?|clients?|step)\b"
-    r"|\bnothing\b|\bnot read anything\b|\bno such\b|^\s*\[\]\s*$|^\s*\{\}\s*$|\b0 (?:fit|messages|open|behind|member)",
+    r"|\bnothing\b(?! answers there)|\bnot read anything\b"
+    r"|\bno such\b|^\s*\[\]\s*$|^\s*\{\}\s*$|\b0 (?:fit|messages|open|behind|member)",
     re.IGNORECASE | re.MULTILINE,
 )
 """Sentences and bodies that look like the answer of a cluster that has nothing."""
 _COULD_NOT_ASK = re.compile(
     r"cannot reach|cannot be reached|does not answer|knows? no broker|start the broker that holds it"
+    r"|nothing answers there|No broker is registered at"
 )
 
 

@@ -21,6 +21,7 @@ from gantrymq.admin.audit import AuditFile
 from gantrymq.admin.decisions import Decisions
 from gantrymq.admin.many_decisions import ManyDecisions
 from gantrymq.console.answers import Handler, guarded, missing, on_page
+from gantrymq.console.attention import Attention
 from gantrymq.console.broker_users import BrokerIdentities
 from gantrymq.console.changes import Changes
 from gantrymq.console.clients import Clients
@@ -64,6 +65,7 @@ UPKEEP_S: Final = 5.0
 
 PAGES: Final[tuple[tuple[str, str, Right | None, Handler], ...]] = (
     ("GET", "/", Right.LOOK, overview.show),
+    ("GET", "/parts/needs", Right.LOOK, overview.needs),
     ("GET", "/live/{name}", Right.LOOK, live.stream),
     ("GET", "/transactions", Right.LOOK, transactions.show_list),
     ("POST", "/transactions/plan", Right.DECIDE, decisions.plan),
@@ -155,6 +157,7 @@ async def opened(
             yield application(console)
         finally:
             await console.runs.stop()
+            await console.attention.close()
             await tasks.stop()
             await clients.close()
 
@@ -175,6 +178,7 @@ def cluster_parts(
     deciding = Decisions(admin.transactions, audit, name_servers)
     return {
         "admin": admin,
+        "attention": Attention(admin, clock),
         "samples": Samples(admin, clock, settings.sample_seconds),
         "decisions": deciding,
         "many": ManyDecisions(admin.transactions, deciding, audit, name_servers, clock),
@@ -201,6 +205,7 @@ async def asking_as(console: Console, account: Account) -> AsyncIterator[Console
         try:
             yield theirs
         finally:
+            await theirs.attention.close()
             await tasks.stop()
 
 

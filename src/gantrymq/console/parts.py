@@ -15,6 +15,7 @@ from gantrymq.admin.audit import AuditFile
 from gantrymq.admin.decisions import Decisions
 from gantrymq.admin.many_decisions import ManyDecisions
 from gantrymq.admin.overviews import Overview
+from gantrymq.console.attention import Attention
 from gantrymq.console.changes import Changes
 from gantrymq.console.clients import Clients
 from gantrymq.console.decision_runs import DecisionRuns
@@ -45,6 +46,7 @@ class Console:
     limit: Attempts
     figures: Figures
     samples: Samples
+    attention: Attention
     decisions: Decisions
     many: ManyDecisions
     runs: DecisionRuns

@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from gantrymq.console.answered import clock_time
 from gantrymq.console.navigation import MENU, is_in
@@ -36,7 +36,7 @@ def environment(root_path: RootPath) -> Environment:
     made.filters |= {
         "age": age, "when": when, "whole": whole, "figure": shown, "part": part, "query": query, "percent": percent,
         "clean": clean, "body_text": body_text, "snippet": snippet, "first_number": first_number,
-        "clock_time": clock_time,
+        "clock_time": clock_time, "commands": commands,
     }  # fmt: skip
     made.globals |= {"url": root_path.url, "menu": MENU, "is_in": is_in}
     return made
@@ -77,6 +77,14 @@ def whole(value: int | float | None) -> str:
 
 def percent(value: float | None) -> str:
     return "\u2013" if value is None else f"{value * 100:.0f} %"
+
+
+def commands(text: str) -> Markup:
+    """Text with its commands, which stand between backticks, marked as such."""
+    words = [escape(word) for word in text.split("`")]
+    if len(words) % 2 == 0:  # a backtick without its other half, in a name perhaps
+        return escape(text)
+    return Markup("").join(Markup("<code>{}</code>").format(word) if at % 2 else word for at, word in enumerate(words))
 
 
 def part(text: str) -> str:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from gantrymq.console.pages.transactions import totals
-from gantrymq.console.parts import Console, console_of, page
+from gantrymq.console.parts import Console, console_of, page, render
 from gantrymq.console.plots import Line, plot
+
+SHOWN: Final = 12
+"""Findings that the page names, the worst ones."""
 
 
 async def show(request: Request) -> Response:
     """Rates, latencies, disk, and the brokers."""
     console = console_of(request)
-    await console.samples.soon()
-    return page(request, "overview.html", **figures(console))
+    needs, _ = await asyncio.gather(console.attention.needs(), console.samples.soon())
+    return page(request, "overview.html", needs=needs, shown=SHOWN, **figures(console))
+
+
+async def needs(request: Request) -> Response:
+    """The part of it that says what needs a person."""
+    found = await console_of(request).attention.needs()
+    return HTMLResponse(render(request, "parts/needs.html", needs=found, shown=SHOWN))
 
 
 def figures(console: Console) -> dict[str, Any]:
