@@ -15,8 +15,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 from gantrymq.errors import GantryError
+from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.guesses.open_files import open_files_limit
 from gantrymq.runtime.os_files import DESCRIPTOR_ERRNOS, refusal
+from gantrymq.runtime.service_notices import ServiceNotices
 
 STOP_SECONDS: Final = 15.0
 """How long an orderly stop may take; what was acknowledged is safe in any case."""
@@ -62,6 +64,7 @@ def run(name: str, program: Callable[[], Started], log_level: str) -> None:
 async def _until_stopped(name: str, program: Started) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+    notices = ServiceNotices.taken_from(os.environ)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
@@ -78,8 +81,10 @@ async def _until_stopped(name: str, program: Started) -> None:
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
         print(f"gantry {name} is ready: {where}. Stop with Ctrl-C.", flush=True)
+        notices.ready(where, SystemClock())
         await stop.wait()
     finally:
+        notices.stopping()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)  # a second one ends it at once
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # but not this: kernel and shell send one each
