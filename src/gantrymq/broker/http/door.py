@@ -9,7 +9,7 @@ from typing import Final
 from gantrymq.broker.client import Connection
 from gantrymq.broker.door import Ground, Served
 from gantrymq.broker.http.messages import Answer, Request
-from gantrymq.broker.http.routes import Routes
+from gantrymq.broker.http.routes import ALIVE, Routes, alive
 from gantrymq.broker.http.server import Handler, HttpServer
 from gantrymq.errors import Unreachable
 
@@ -64,6 +64,8 @@ class HttpDoor:
         return ""
 
     async def _answer(self, request: Request) -> Answer:
+        if request.path == ALIVE:
+            return alive(request)  # while the log is read again after a crash, too
         await self._served.wait()
         assert self._handle is not None, "it serves"
         return await self._handle(request)

@@ -14,8 +14,8 @@ from gantrymq.broker.http.messages import Answer, HttpError, Request
 from gantrymq.broker.http.server import Handler
 from gantrymq.runtime.addresses import host_of
 
-OPEN_PATHS: Final = frozenset({("health",)})
-"""What a load balancer asks; it says nothing about messages."""
+OPEN_PATHS: Final = frozenset({("alive",), ("health",)})
+"""What probes and load balancers ask; it says nothing about messages."""
 _CHALLENGE: Final = (("WWW-Authenticate", 'Basic realm="GantryMQ", charset="UTF-8"'),)
 
 

@@ -20,7 +20,9 @@ from gantrymq.runtime.stepwise import gathered
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1_000
 STATES: Final = ("open", "parked")
+ALIVE: Final = ("alive",)
 ROUTES: Final = {
+    "/alive": "that the process works, also while it starts or refuses writes",
     "/health": "whether the broker takes messages",
     "/metrics": "what the broker measures, as Prometheus reads it",
     "/transactions": "undecided transactions; state=open or parked, group=, limit=",
@@ -43,6 +45,7 @@ class Routes:
         self._rights = None if users is None else users.rights
         self._plain: Mapping[tuple[str, ...], Callable[[Request], Awaitable[Answer]]] = {
             (): self._contents,
+            ALIVE: self._alive,
             ("health",): self._health,
             ("metrics",): self._measured,
             ("transactions",): self._transactions,
@@ -61,6 +64,9 @@ class Routes:
     async def _contents(self, request: Request) -> Answer:
         _only(request)
         return answer({"broker": self._config.identity.broker_name, "version": __version__, "routes": ROUTES})
+
+    async def _alive(self, request: Request) -> Answer:
+        return alive(request)
 
     async def _health(self, request: Request) -> Answer:
         _only(request)
@@ -108,6 +114,13 @@ class Routes:
                 "or the id is another one",
             )
         return answer(explained)
+
+
+def alive(request: Request) -> Answer:
+    """Whoever gets it knows that the event loop works. A process that does not answer should be started again; one
+    whose disk is full should not."""
+    _only(request)
+    return answer({"status": "alive", "version": __version__})
 
 
 def _only(request: Request, *names: str) -> None:

@@ -1,11 +1,12 @@
-"""The HTTP endpoint of a name server: ``/metrics`` for Prometheus."""
+"""The HTTP endpoint of a name server: ``/metrics`` for Prometheus, ``/alive`` and ``/health`` for probes."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from gantrymq import __version__
 from gantrymq.nameserver.metrics import common_labels
 from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.observability.exposition import CONTENT_TYPE, Exposition
@@ -15,6 +16,9 @@ from gantrymq.runtime.stepwise import gathered
 
 if TYPE_CHECKING:
     from gantrymq.broker.http.messages import Answer, Request
+
+PROBES: Final = (("alive",), ("health",))
+"""A name server that answers works: what it knows, brokers tell it again."""
 
 
 @asynccontextmanager
@@ -29,23 +33,25 @@ async def metrics_endpoint(name_server: NameServer, network: Network, host: str,
     # Not at the top: most name servers have no such endpoint, and need less memory without its modules.
     from http import HTTPStatus
 
-    from gantrymq.broker.http.messages import Answer, HttpError
+    from gantrymq.broker.http.messages import Answer, HttpError, answer
     from gantrymq.broker.http.server import Handler, HttpServer
 
     exposition = Exposition(name_server.metrics, common_labels(name_server.address))
 
     async def handle(request: Request) -> Answer:
+        if request.path in PROBES and not request.query:
+            return answer({"status": "ok", "address": name_server.address, "version": __version__})
         if request.path != ("metrics",) or request.query:
-            raise HttpError(HTTPStatus.NOT_FOUND, "a name server answers /metrics, without parameters")
+            raise HttpError(HTTPStatus.NOT_FOUND, "a name server answers /metrics, /alive and /health, without parameters")
         pieces = await gathered(SystemClock(), exposition.steps())
         return Answer(HTTPStatus.OK, b"".join(pieces), content_type=CONTENT_TYPE)
 
-    answer: Handler = handle
+    answered: Handler = handle
     if name_server.guard is not None:
         from gantrymq.broker.http.guard import behind_guard
 
-        answer = behind_guard(handle, name_server.guard)
-    server = HttpServer(network, SystemClock(), answer, client_limits=name_server.client_limits)
+        answered = behind_guard(handle, name_server.guard)
+    server = HttpServer(network, SystemClock(), answered, client_limits=name_server.client_limits)
     address = await server.start(host, port)
     try:
         yield f", metrics at http://{address}/metrics"
