@@ -39,10 +39,6 @@ class Stage:
         pairs = [word for name, rest in self.steps if name == "ENV" for word in rest.split()]
         return dict(pair.split("=", 1) for pair in pairs)
 
-    @property
-    def arguments(self) -> dict[str, str]:
-        return dict(rest.split("=", 1) for name, rest in self.steps if name == "ARG")
-
 
 def stages(path: Path = FILE) -> list[Stage]:
     """Raises AssertionError for an instruction that we do not use."""

@@ -1,9 +1,9 @@
 """Plays the steps of the image without a container engine, and starts the image as an engine would.
 
 ``python -m tests.deploy.image DIR`` makes a root file system of Debian's packages in DIR (mmdebstrap), carries out each
-step of deploy/image/Containerfile in it, and starts it: as process 1 of a namespace of its own, with a read-only root, as
-the image's user, without capabilities. Then it asks the health check, leaves an orphan, sends a message and stops it with
-SIGTERM. It needs root, Debian's ``mmdebstrap``, and minutes; ``--again`` uses the root file system of the last time.
+step of deploy/image/Containerfile in it, and starts it: as process 1 of a namespace of its own, with a read-only root,
+as the image's user, without capabilities. Then it asks the health check, leaves orphans, sends a message and stops it
+with SIGTERM. It needs root, Debian's ``mmdebstrap``, and minutes. ``--again`` uses the file system of the last time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.deploy.containerfile import Stage, stages
+from tests.deploy.containerfile import stages
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 120
@@ -40,10 +40,13 @@ def make(directory: Path) -> Path:
             debian(stage.base, base)
         subprocess.run(["cp", "-a", str(base), str(root)], check=True)
         made[stage.name or str(number)] = root
+        environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
         for instruction, rest in stage.steps:
-            if instruction == "RUN":
+            if instruction in ("ENV", "ARG"):
+                environment |= dict(word.split("=", 1) for word in rest.split())
+            elif instruction == "RUN":
                 print(f"RUN {rest}", flush=True)
-                run(stage, root, rest)
+                run(environment, root, rest)
             elif instruction == "COPY":
                 copy(rest, root, made)
     return directory / "image"
@@ -57,7 +60,7 @@ def debian(base: str, root: Path) -> None:
     subprocess.run(["mmdebstrap", "--variant=minbase", *left_out, tag.removesuffix("-slim"), str(root)], check=True)
 
 
-def run(stage: Stage, root: Path, command: str) -> None:
+def run(environment: dict[str, str], root: Path, command: str) -> None:
     """A step of the build. How this machine reaches registries is lent to it, and is not part of the image."""
     lent = {name: value for name, value in os.environ.items() if name.startswith("PIP_") and "FIND" not in name}
     copies = [path for path in (CERTIFICATES, Path("/etc/resolv.conf")) if path.exists()]
@@ -65,10 +68,11 @@ def run(stage: Stage, root: Path, command: str) -> None:
     for path in copies:
         (root / str(path).lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, root / str(path).lstrip("/"))
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", **lent}
-    environment |= {**stage.arguments, **stage.environment}
-    inside = f"mount -t proc proc {root}/proc && exec chroot {root} /bin/sh -c {shlex.quote(command)}"
-    subprocess.run(["unshare", "--mount", "--pid", "--fork", "sh", "-c", inside], env=environment, check=True)
+    values = {"DEBIAN_FRONTEND": "noninteractive", **lent, **environment}
+    variables = shlex.join(f"{name}={value}" for name, value in values.items())
+    chroot = f"chroot {root} /usr/bin/env -i {variables} /bin/sh -c {shlex.quote(command)}"
+    inside = f"mount -t proc proc {root}/proc && exec {chroot}"
+    subprocess.run(["unshare", "--mount", "--pid", "--fork", "sh", "-c", inside], check=True)
     for path in new:
         path.unlink()
 

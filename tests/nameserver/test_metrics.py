@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -114,6 +115,9 @@ def test_a_server_of_both_has_them_on_a_port_of_their_own(tmp_path: Path) -> Non
         try:
             assert process.stdout is not None
             assert f"metrics at http://127.0.0.1:{http_port}/metrics, broker " in process.stdout.readline()
+            for probe in ("alive", "health"):
+                with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/{probe}") as answer:
+                    assert json.loads(answer.read())["status"] == "ok"
             with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/metrics") as answer:
                 text = answer.read().decode()
             assert re.search(r'gantry_nameserver_brokers\{cluster="DefaultCluster",.*\} 1\.0', text), text

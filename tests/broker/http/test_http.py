@@ -13,18 +13,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gantrymq.broker.door import Ground
+from gantrymq.broker.http.door import HttpDoor
 from gantrymq.broker.http.messages import Answer, HttpError, Request, answer, parse_target
 from gantrymq.broker.http.server import HttpServer, Limits, is_local_name
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.outside import Outside
 from gantrymq.demo.ports import free_port
 from gantrymq.errors import StoreUnavailable
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers.tools import ExplainTransaction
 from gantrymq.runtime.addresses import is_loopback
 from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.limits import values
+from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.network import TcpNetwork
-from tests.support.brokers import Cluster, on_broker, until
+from gantrymq.runtime.rng import SystemRng
+from tests.support.brokers import Cluster, broker_config, on_broker, until
 from tests.support.connections import FakeLink
 from tests.support.doors import http
 
@@ -107,6 +114,36 @@ def test_requests_count_together_with_those_of_other_doors(tmp_path: Path) -> No
         assert running.broker.client_limits.refused(Reason.REQUESTS) >= statuses.count(429)
 
     on_broker(work, tmp_path, http_port=free_port())
+
+
+def test_it_is_alive_also_while_it_refuses_writes(tmp_path: Path) -> None:
+    """A probe that started it again would not make room on the disk."""
+
+    async def work(running: Cluster) -> None:
+        client = Client(http(running.broker).address)
+        assert (await client.get("/health"))[0] == 503
+        status, _, reported = await client.get("/alive")
+        assert (status, reported["status"]) == (200, "alive")
+        assert (await client.get("/alive?x=1"))[0] == 400
+
+    on_broker(work, tmp_path, http_port=free_port(), disk_space_warning_level_ratio=1)
+
+
+def test_it_is_alive_before_its_broker_serves(tmp_path: Path) -> None:
+    """The log may be read again for minutes after a crash."""
+
+    async def work() -> None:
+        config = LiveConfig(broker_config(tmp_path, http_port=free_port()))
+        clock = SystemClock()
+        outside = Outside(TcpNetwork(), clock, SystemRng(), OsDisk())
+        door = HttpDoor(Ground(config, outside, ClientLimits(clock, config.network.limits)))
+        await door.listen()
+        try:
+            assert (await Client(door.address).get("/alive"))[0] == 200
+        finally:
+            await door.close()
+
+    asyncio.run(work())
 
 
 def test_what_a_broker_answers(tmp_path: Path) -> None:

@@ -42,7 +42,8 @@ async def metrics_endpoint(name_server: NameServer, network: Network, host: str,
         if request.path in PROBES and not request.query:
             return answer({"status": "ok", "address": name_server.address, "version": __version__})
         if request.path != ("metrics",) or request.query:
-            raise HttpError(HTTPStatus.NOT_FOUND, "a name server answers /metrics, /alive and /health, without parameters")
+            reason = "a name server answers /metrics, /alive and /health, without parameters"
+            raise HttpError(HTTPStatus.NOT_FOUND, reason)
         pieces = await gathered(SystemClock(), exposition.steps())
         return Answer(HTTPStatus.OK, b"".join(pieces), content_type=CONTENT_TYPE)
 
