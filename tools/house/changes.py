@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -47,13 +48,18 @@ CHANGES: Final = (
 def rooms(change: Change, package: Path) -> list[str]:
     """The folders whose code names the example, relative to the package."""
     example = re.compile(change.example)
-    return sorted(
-        {
-            path.parent.relative_to(package).as_posix()
-            for path in package.rglob("*.*")
-            if any(example.search(name) for name in (_given(path) if change.given else _names(path)))
-        }
-    )
+    return sorted(room for room, names in _rooms(package, change.given).items() if any(map(example.search, names)))
+
+
+@cache
+def _rooms(package: Path, given: bool) -> Mapping[str, frozenset[str]]:
+    """The names in each folder. The whole package is read once for all changes."""
+    found: dict[str, set[str]] = {}
+    for path in package.rglob("*.*"):
+        found.setdefault(path.parent.relative_to(package).as_posix(), set()).update(
+            _given(path) if given else _names(path)
+        )
+    return {room: frozenset(names) for room, names in found.items()}
 
 
 def _given(path: Path) -> Iterator[str]:

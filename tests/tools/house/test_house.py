@@ -9,12 +9,17 @@ import pytest
 from tools import house
 
 
-def test_no_circle_of_imports() -> None:
-    assert house.circles(house.arrows()) == []
+@pytest.fixture(scope="module")
+def drawn() -> house.Arrows:
+    return house.arrows()
 
 
-def test_no_arrow_points_up() -> None:
-    assert house.arrows_up(house.arrows(), house.layers()) == []
+def test_no_circle_of_imports(drawn: house.Arrows) -> None:
+    assert house.circles(drawn) == []
+
+
+def test_no_arrow_points_up(drawn: house.Arrows) -> None:
+    assert house.arrows_up(drawn, house.layers()) == []
 
 
 def test_an_arrow_up_or_to_the_side_is_found() -> None:
@@ -23,13 +28,13 @@ def test_an_arrow_up_or_to_the_side_is_found() -> None:
     assert house.arrows_up(drawn, places) == ["p.high.b -> p.beside", "p.low.a -> p.high.b"]
 
 
-def test_the_broker_names_no_door() -> None:
-    assert house.doors_named(house.arrows()) == []
+def test_the_broker_names_no_door(drawn: house.Arrows) -> None:
+    assert house.doors_named(drawn) == []
 
 
-def test_rules_import_protocol_only_for_what_is_also_the_disk_format() -> None:
-    drawn = dict(house.arrows())
+def test_rules_import_protocol_only_for_what_is_also_the_disk_format(drawn: house.Arrows) -> None:
     assert house.beyond_the_disk(drawn) == []
+    drawn = dict(drawn)
     drawn["gantrymq.broker.pop.acks"] |= {"gantrymq.protocol.bodies.pop", "gantrymq.protocol.files.topics"}
     assert house.beyond_the_disk(drawn) == ["gantrymq.broker.pop.acks -> gantrymq.protocol.bodies.pop"]
 
