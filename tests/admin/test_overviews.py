@@ -43,6 +43,7 @@ def test_one_question_tells_all(tmp_path: Path) -> None:
                 one = topics.topics["Orders"]
                 assert (one.queues, one.messages, one.lag, one.furthest, one.groups) == (2, 3, 2, "shipping", 1)
                 assert one.message_type == "NORMAL" and one.brokers == ["broker-a"] and one.put_tps >= 0
+                assert topics.topics["TBW102"].system and topics.topics["DefaultCluster"].system and not one.system
                 assert topics.topics["TBW102"].lag is None, "nobody reads it, so nobody is behind"
                 groups = await admin.overviews.groups()
                 group = groups.groups["shipping"]
@@ -77,7 +78,7 @@ def test_what_several_brokers_say() -> None:
     def topic(messages: int, lag: int | None, furthest: str) -> TopicSummary:
         return TopicSummary(
             topic="T", queues=4, messages=messages, put_tps=1.5, got_tps=0.5, groups=2, lag=lag, furthest=furthest,
-            message_type="", perm=6,
+            message_type="", perm=6, system=False,
         )  # fmt: skip
 
     found = {"a": Summaries(topics=[topic(5, None, "")]), "b": Summaries(topics=[topic(7, 9, "G")])}

@@ -30,6 +30,7 @@ QUERIES = {
 """What is asked for of a page, when that is not its bare path."""
 ELSEWHERE = {
     "/live/{name}": "its parts are the figures of the overview and of the transactions",
+    "/audit": "it reads a file of its machine and asks no cluster",
     "/pipelines": "it reads files of its machine and asks no cluster",
     "/login": "it asks no cluster",
     "/transactions/runs/{run}": "a run is in the memory of the console",
@@ -59,7 +60,7 @@ def test_no_page_shows_a_zero_that_nobody_counted(tmp_path: Path, way: str) -> N
             browsers(name_servers, tmp_path / "audit.jsonl", SETTINGS) as new_browser,
         ):  # fmt: skip
             browser = new_browser()
-            await browser.post("/login", 303, name="otto", password="correct horse")
+            await browser.post("/login", 303, name="ada", password="correct horse")
             # Together: a client pauses between its attempts to connect, and many pages share one attempt.
             answers = await asyncio.gather(*(browser.http.get(path) for path in PATHS))
             for path, answer in zip(PATHS, answers, strict=True):

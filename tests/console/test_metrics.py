@@ -7,10 +7,12 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from gantrymq.console.metrics import Figures, metrics_of
+from gantrymq.console.metrics import Figures, metrics_of, reason_of
 from gantrymq.console.sessions import ATTEMPTS, Sessions
 from gantrymq.console.settings import OPEN_TO_LOOK
+from gantrymq.errors import RequestRejected
 from gantrymq.observability.metrics import Metric, MetricKind
+from gantrymq.protocol.codes import ResponseCode
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.rng import SystemRng
 from tests.console.site import PASSWORD, Site, on_site
@@ -63,7 +65,7 @@ def test_pages_log_ins_and_actions_are_counted(tmp_path: Path) -> None:
         assert "1 done" in await browser.post("/transactions/carry-out", action="commit", chosen=one, why="ticket 1")
         ada = there.new_browser()
         await ada.log_in("ada")
-        await ada.post("/brokers/broker-a/change", 502, key="brokerName", value="other", why="ticket 2")
+        await ada.post("/brokers/broker-a/change", 502, key="fileReservedTime", value="0", why="ticket 2")
         found = await scraped(there)
         assert found["gantry_console_requests_total", "/transactions/{id:path}", "200"] == 2
         assert found["gantry_console_requests_total", "other", "404"] == 1
@@ -74,7 +76,8 @@ def test_pages_log_ins_and_actions_are_counted(tmp_path: Path) -> None:
         assert found["gantry_console_logins_total", "refused"] == 1
         assert found["gantry_console_logins_total", "done"] == 3, "two people and this scrape"
         assert found["gantry_console_sessions",] == 2
-        assert found["gantry_console_questions_failed_total", "denied"] >= 1
+        assert found["gantry_console_questions_failed_total", "refused"] >= 1
+        assert reason_of(RequestRejected(ResponseCode.NO_PERMISSION, "no")) == "denied"
         assert not {"otto", "ABC", "ada"} & {label for labels in found for label in labels}
 
     on_site(work, tmp_path)

@@ -158,12 +158,27 @@ def test_brokers_and_their_settings(tmp_path: Path) -> None:
         assert "Change transactionCheckMax" in await ada.post("/brokers/broker-a/plan", **change)
         assert "give a reason" in await ada.post("/brokers/broker-a/change", 400, **change)
         assert "was changed" in await ada.post("/brokers/broker-a/change", **change, why="ticket 13")
-        assert re.search(r"transactionCheckMax</th><td>7<", await ada.get("/brokers/broker-a"))
+        assert re.search(r"transactionCheckMax</th><td>7 <span", await ada.get("/brokers/broker-a"))
         assert "no setting" in await ada.post("/brokers/broker-a/plan", 400, key="nothing", value="1")
         await ada.get("/brokers/nothing", 400)
-        refused = {"key": "brokerName", "value": "other", "why": "ticket 14"}
+        for key, value, words in (
+            ("brokerName", "other", "cannot be changed while the broker runs"), ("fileReservedTime", "soon", "whole"),
+            ("fileReservedTime", "1" * 30, "whole number"), ("autoCreateTopicEnable", "maybe", "true or false"),
+            ("deleteWhen", "1" * 5_000, "too long"), ("deleteWhen", "04\nbrokerName=x", "one line"),
+        ):  # fmt: skip
+            assert words in await ada.post("/brokers/broker-a/change", 400, key=key, value=value, why="ticket 14"), key
+        refused = {"key": "fileReservedTime", "value": "0", "why": "ticket 14"}
         assert "did not do it" in await ada.post("/brokers/broker-a/change", 502, **refused)
         assert audit(there)[-1] == ("refused", "setting", "ada (console)")
+        chosen = await ada.get("/brokers/broker-a?setting=fileReservedTime")
+        assert 'inputmode="numeric"' in chosen and "Hours that messages are kept" in chosen
+        assert '<select name="value">' in await ada.get("/brokers/broker-a?setting=autoCreateTopicEnable")
+        changed = await ada.get("/brokers/broker-a?changed=1")
+        assert "transactionCheckMax</th>" in changed and "fileReservedTime</th>" not in changed
+        shown = await ada.get("/brokers/broker-a?q=hours")
+        assert "fileReservedTime</th>" in shown and "transactionCheckMax</th>" not in shown
+        assert "messages are refused" in shown and "Messages are kept for" in shown, "the disk, and its limits"
+        assert re.search(r'bootTimestamp</th><td><time datetime="20', shown), "a date, not a number"
 
     on_site(work, tmp_path)
 

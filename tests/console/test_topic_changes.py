@@ -24,6 +24,7 @@ def test_the_list_is_sorted_and_hides_the_system(tmp_path: Path) -> None:
         await there.running.create_topic("a-empty", 1)
         listed = await there.browser.get("/topics?sort=-messages")
         assert order_shown(listed)[0] == "orders" and "TBW102" not in listed and "%RETRY%" not in listed
+        assert "DefaultCluster" not in listed.partition("<tbody>")[2], "a topic that the broker made for itself"
         assert 'aria-sort="descending"' in listed and "Furthest behind" in listed
         assert order_shown(await there.browser.get("/topics?sort=messages"))[-1] == "orders"
         assert order_shown(await there.browser.get("/topics?sort=nonsense")) == sorted(order_shown(listed))

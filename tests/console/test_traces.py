@@ -44,8 +44,8 @@ async def recorded(there: Site) -> tuple[str, str]:
 
 
 def words(page: str) -> list[str]:
-    """The text of each row of the table."""
-    rows = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2], re.DOTALL)
+    """The text of each row of the last table."""
+    rows = re.findall(r"<tr>(.*?)</tr>", page.rpartition("<tbody>")[2], re.DOTALL)
     return [" ".join(re.sub(r"<[^>]*>", " ", row).split()) for row in rows]
 
 
@@ -58,6 +58,9 @@ def test_the_life_of_a_message(tmp_path: Path) -> None:
         assert " sent payments 127.0.0.1 " in sent and sent.endswith(f"orders {there.running.broker.address}")
         assert len(consumed) == 2 and " consumed delivery 1, failed shipping 127.0.0.1 " in consumed[0]
         assert " consumed delivery 2 shipping 127.0.0.1 " in consumed[1]
+        drawn = await there.browser.get("/traces?word=order-2")
+        assert drawn.count('<svg class="waterfall"') >= 3 and "bar-sent" in drawn and "bar-consumed" in drawn
+        assert "broker broker-a" in drawn and "bar-broker" in drawn, "what the broker noted of the transaction"
         half, decided, last = words(await there.browser.get("/traces?word=order-2"))
         assert "half message sent" in half and "decided commit, by the producer" in decided and "consumed" in last
         newest = await there.browser.get("/traces")

@@ -46,6 +46,8 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     furthest: str
     message_type: str
     perm: int
+    system: bool
+    """Whether it belongs to the system: see ``TopicSummary``."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +156,7 @@ def _topic(name: str, parts: list[tuple[str, TopicSummary]]) -> Topic:
         got_tps=sum(row.got_tps for row in rows), groups=max(row.groups for row in rows),
         lag=sum(lags) if lags else None, furthest=max(rows, key=lambda row: row.lag or 0).furthest,
         message_type=rows[0].message_type, perm=rows[0].perm,
+        system=any(row.system for row in rows),
     )  # fmt: skip
 
 

@@ -33,7 +33,9 @@ from gantrymq.console.last_pages import LastPages
 from gantrymq.console.listing import Kept
 from gantrymq.console.metrics import Figures
 from gantrymq.console.pages import (
+    audit_trail,
     brokers,
+    clients,
     consumers,
     dead_letters,
     decisions,
@@ -44,10 +46,12 @@ from gantrymq.console.pages import (
     metrics,
     overview,
     pipelines,
+    replication,
     topic_changes,
     topics,
     traces,
     transactions,
+    users,
 )
 from gantrymq.console.parts import Console
 from gantrymq.console.root_path import Prefixed
@@ -101,6 +105,13 @@ PAGES: Final[tuple[tuple[str, str, Right | None, Handler], ...]] = (
     ("GET", "/brokers/{name}", Right.LOOK, brokers.show),
     ("POST", "/brokers/{name}/plan", Right.CONFIGURE, brokers.plan_setting),
     ("POST", "/brokers/{name}/change", Right.CONFIGURE, brokers.change_setting),
+    ("GET", "/clients", Right.LOOK, clients.show),
+    ("GET", "/replication", Right.LOOK, replication.show),
+    ("GET", "/users", Right.USERS, users.show_list),
+    ("POST", "/users/plan", Right.USERS, users.plan),
+    ("POST", "/users/carry-out", Right.USERS, users.carry_out),
+    ("GET", "/users/{user}", Right.USERS, users.show),
+    ("GET", "/audit", Right.MACHINE, audit_trail.show),
     ("GET", "/pipelines", Right.MACHINE, pipelines.show),
     ("GET", "/login", None, login.show),
     ("POST", "/login", None, login.log_in),
@@ -129,13 +140,13 @@ async def opened(
         return any(session.person.account == account for session in sessions.open())
 
     async with Admin(name_servers, failed=figures.question_failed, call_timeout_ms=CALL_TIMEOUT_MS) as admin:
-        clients: Clients[Console] = Clients(clock, lambda account: asking_as(console, account), is_logged_in)
+        of_users: Clients[Console] = Clients(clock, lambda account: asking_as(console, account), is_logged_in)
         console = Console(
             name_servers=name_servers,
             settings=settings,
             identities=(BrokerIdentities(own_users, name_servers, admin, rng) if settings.broker_users else own_users),
             own_users=own_users,
-            clients=clients,
+            clients=of_users,
             sessions=sessions,
             limit=login_limit(clock),
             figures=figures,
@@ -159,7 +170,7 @@ async def opened(
             await console.runs.stop()
             await console.attention.close()
             await tasks.stop()
-            await clients.close()
+            await of_users.close()
 
 
 async def upkeep(console: Console) -> None:

@@ -9,13 +9,21 @@ MENU: Final = (
     ("/transactions", "Transactions"),
     ("/topics", "Topics"),
     ("/consumers", "Consumers"),
+    ("/clients", "Clients"),
     ("/messages", "Messages"),
     ("/traces", "Traces"),
     ("/dead-letters", "Dead letters"),
     ("/brokers", "Brokers"),
+    ("/replication", "Replication"),
+    ("/users", "Users"),
+    ("/audit", "Audit"),
     ("/pipelines", "Pipelines"),
 )
 """Path and name, in the order of the menu."""
+
+
+NEEDS: Final = {"/users": "users", "/audit": "machine", "/pipelines": "machine"}
+"""The right that a page needs beside that to look, as templates know it: without it the menu leaves the page out."""
 
 
 def is_in(entry: str, here: str) -> bool:

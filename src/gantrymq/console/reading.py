@@ -20,6 +20,7 @@ from gantrymq.message.queues import MessageQueue
 from gantrymq.message.system_topics import TRANSACTION_TOPICS
 
 if TYPE_CHECKING:
+    from gantrymq.admin.body_search import Bounds, Searched
     from gantrymq.admin.traces import TraceSteps
 
 _WHY: Final = (
@@ -85,6 +86,11 @@ class Reading:
     async def by_key(self, topic: str, key: str, count: int) -> list[MessageView]:
         self._check(topic)
         return await self.admin.messages.by_key(topic, key, count=count, body_max=LIST_BODY)
+
+    async def in_bodies(self, topic: str, text: str, from_ms: int, to_ms: int, bounds: Bounds) -> Searched:
+        """See ``BodySearch.run``."""
+        self._check(topic)
+        return await self.admin.body_search.run(topic, text, from_ms, to_ms, bounds, LIST_BODY)
 
     async def traces(self, topic: str, word: str | None, newest: int) -> TraceSteps:
         """The steps that clients recorded in a trace topic: those of a word, or the newest."""

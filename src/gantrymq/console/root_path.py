@@ -19,8 +19,8 @@ _VALID: Final = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?")
 
 
 OWN: Final = frozenset({
-    "brokers", "consumers", "dead-letters", "health", "live", "login", "logout", "messages", "metrics", "parts",
-    "pipelines", "static", "topics", "traces", "transactions",
+    "audit", "brokers", "clients", "consumers", "dead-letters", "health", "live", "login", "logout", "messages",
+    "metrics", "parts", "pipelines", "replication", "static", "topics", "traces", "transactions", "users",
 })  # fmt: skip
 """The first parts of the console's own paths (a test compares them with ``app.PAGES``)."""
 

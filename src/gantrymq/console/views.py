@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from gantrymq.console.answered import clock_time
-from gantrymq.console.navigation import MENU, is_in
+from gantrymq.console.navigation import MENU, NEEDS, is_in
 from gantrymq.console.plots import shown
 from gantrymq.console.root_path import RootPath
 from gantrymq.runtime.calendar import iso
@@ -34,11 +34,11 @@ def environment(root_path: RootPath) -> Environment:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.filters |= {
-        "age": age, "when": when, "whole": whole, "figure": shown, "part": part, "query": query, "percent": percent,
-        "clean": clean, "body_text": body_text, "snippet": snippet, "first_number": first_number,
+        "age": age, "size": size, "when": when, "whole": whole, "figure": shown, "part": part, "query": query,
+        "percent": percent, "clean": clean, "body_text": body_text, "snippet": snippet, "first_number": first_number,
         "clock_time": clock_time, "commands": commands,
     }  # fmt: skip
-    made.globals |= {"url": root_path.url, "menu": MENU, "is_in": is_in}
+    made.globals |= {"url": root_path.url, "menu": MENU, "menu_needs": NEEDS, "is_in": is_in}
     return made
 
 
@@ -85,6 +85,16 @@ def commands(text: str) -> Markup:
     if len(words) % 2 == 0:  # a backtick without its other half, in a name perhaps
         return escape(text)
     return Markup("").join(Markup("<code>{}</code>").format(word) if at % 2 else word for at, word in enumerate(words))
+
+
+def size(value: int) -> str:
+    """Bytes in the largest unit that fits."""
+    amount = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(amount) < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
 
 
 def part(text: str) -> str:

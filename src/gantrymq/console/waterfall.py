@@ -17,6 +17,8 @@ HEIGHT: Final = 16
 LEAST: Final = 6.0
 """Width of the shortest bar, so that it can be seen."""
 TICKS: Final = 4
+DIAMOND: Final = 10.0
+"""Half the width of the mark of a moment."""
 
 
 class Kind(enum.StrEnum):
@@ -77,6 +79,11 @@ def bars_of(steps: Iterable[TraceStep]) -> list[Bar]:
     ]  # fmt: skip
 
 
+def is_of_transaction(steps: Iterable[TraceStep]) -> bool:
+    """Whether brokers know more about the message: it was sent as a half message."""
+    return any(step.happened in (Happened.SENT_HALF, Happened.DECIDED) for step in steps)
+
+
 def in_order(bars: Iterable[Bar]) -> list[Bar]:
     """By the time of their begin; of equal ones the longer first, so that a step stands above what it contains."""
     return sorted(bars, key=lambda bar: (bar.begin_ms, -(bar.took_ms or 0)))
@@ -101,8 +108,8 @@ def bar_svg(bar: Bar, axis: Axis) -> str:
     )
     name = f"bar bar-{bar.kind}{' bar-failed' if bar.failed else ''}"
     if bar.took_ms is None:
-        x = min(max(x, 5.0), WIDTH - 5.0)
-        points = f"{x - 5:.1f},{middle} {x:.1f},{middle - 6} {x + 5:.1f},{middle} {x:.1f},{middle + 6}"
+        x = min(max(x, DIAMOND), WIDTH - DIAMOND)
+        points = f"{x - DIAMOND:.1f},{middle} {x:.1f},{middle - 6} {x + DIAMOND:.1f},{middle} {x:.1f},{middle + 6}"
         shape = f'<polygon class="{name}" points="{points}"/>'
     else:
         width = max(axis.x(bar.begin_ms + bar.took_ms) - x, LEAST)

@@ -29,6 +29,8 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Which messages it takes; empty: any."""
     perm: int
     """4 read, 2 write."""
+    system: bool
+    """Whether every broker has such a topic, or a broker makes it for itself."""
 
 
 class TopicGroupLag(msgspec.Struct, frozen=True, kw_only=True):

@@ -63,6 +63,7 @@ class Overviews:
             topic=name, queues=queues, messages=sum(end - first for first, end in ranges), put_tps=put, got_tps=got,
             groups=len(groups), lag=lag if groups else None, furthest=furthest,
             message_type=(config.attributes or {}).get(MESSAGE_TYPE, ""), perm=config.perm,
+            system=self._registries.topics.is_system(name),
         )  # fmt: skip
 
     def groups(self) -> Iterator[GroupSummary]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from gantrymq.admin.brokers import BrokerPlace
+from gantrymq.console.disk_use import disk_svg, disk_use
 from gantrymq.console.forms import value_of
 from gantrymq.console.listing import details, page_of
 from gantrymq.console.pages.topics import PAGES_MAX
 from gantrymq.console.parts import console_of, number_of, page, person_of, text_of
+from gantrymq.console.setting_texts import Setting, check_value, choices, moment, settings_of
 from gantrymq.errors import ConfigError, GantryError
 
 MASTER: Final = 0
@@ -40,13 +44,40 @@ async def show_list(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """One broker: figures and settings."""
+    """One broker: its disk, its settings with what they mean, and its figures."""
     place = await place_of(request)
     admin = console_of(request).admin
-    runtime = await admin.brokers.runtime(place.address)
-    settings = await admin.brokers.config(place.address)
-    shown = {key: HIDDEN if SECRET.search(key) and value else value for key, value in settings.items()}
-    return page(request, "broker.html", place=place, runtime=runtime, settings=shown)
+    runtime, values = await asyncio.gather(admin.brokers.runtime(place.address), admin.brokers.config(place.address))
+    settings = settings_of(shown(values), ours=is_ours(runtime))
+    word, only_changed = text_of(request, "q"), text_of(request, "changed") == "1"
+    use = disk_use(runtime, values)
+    return page(
+        request, "broker.html", place=place, runtime=runtime, settings=fitting(settings, word, only_changed),
+        changed=sum(one.changed for one in settings), choices=choices(settings), use=use,
+        disk="" if use is None else disk_svg(use), times={key: moment(key, value) for key, value in runtime.items()},
+        chosen=next((one for one in settings if one.key == text_of(request, "setting")), None),
+        kept={"q": word, "changed": 1 if only_changed else None},
+    )  # fmt: skip
+
+
+def shown(values: Mapping[str, str]) -> dict[str, str]:
+    """Settings without secrets."""
+    return {key: HIDDEN if SECRET.search(key) and value else value for key, value in values.items()}
+
+
+def is_ours(runtime: Mapping[str, str]) -> bool:
+    """Whether it is a broker of GantryMQ."""
+    return runtime.get("brokerVersionDesc", "").startswith("GantryMQ")
+
+
+def fitting(settings: Sequence[Setting], word: str | None, only_changed: bool) -> list[Setting]:
+    """Those with ``word`` in their key or their meaning, in any letter case."""
+    low = (word or "").lower()
+    return [
+        one for one in settings
+        if (one.changed or not only_changed)
+        and (not low or low in one.key.lower() or (one.text is not None and low in one.text.meaning.lower()))
+    ]  # fmt: skip
 
 
 async def plan_setting(request: Request) -> Response:
@@ -64,10 +95,13 @@ async def _set(request: Request, *, dry_run: bool) -> Response:
     key, value, why = value_of(form, "key"), value_of(form, "value"), value_of(form, "why")
     settings = await console.admin.brokers.config(place.address)
     if key not in settings:
-        raise ConfigError(f"broker {place.name} has no setting {key!r}")
+        raise ConfigError(f"broker {place.name} has no setting {key[:80]!r}; choose one from its list")
     if SECRET.search(key):
         raise ConfigError(f"{key} is a secret; change it at the broker, so that it appears in no audit file")
     before = settings[key]
+    runtime = await console.admin.brokers.runtime(place.address)
+    (setting,) = settings_of({key: before}, ours=is_ours(runtime))
+    check_value(setting, value)
     if not dry_run:
         async with console.changes.noted(
             person_of(request), "setting", why, broker=place.name, address=place.address, key=key, before=before,
@@ -75,7 +109,8 @@ async def _set(request: Request, *, dry_run: bool) -> Response:
         ):  # fmt: skip
             await console.admin.brokers.set_config(place.address, {key: value})
     return page(
-        request, "setting.html", place=place, key=key, before=before, value=value, dry_run=dry_run, why=why
+        request, "setting.html", place=place, key=key, before=before, value=value, dry_run=dry_run, why=why,
+        text=setting.text, ours=is_ours(runtime),
     )  # fmt: skip
 
 

@@ -7,9 +7,11 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from gantrymq.admin.body_search import Bounds, Searched
 from gantrymq.admin.resending import origin_topic
 from gantrymq.console.as_code import python_of
 from gantrymq.console.forms import parse_time, value_of
+from gantrymq.console.pages.topics import names_of
 from gantrymq.console.parts import console_of, number_of, page, person_of, render, text_of
 from gantrymq.console.reading import Reading
 from gantrymq.console.resends import Resend, outcome
@@ -17,9 +19,16 @@ from gantrymq.console.views import kind_of, query
 from gantrymq.errors import ConfigError, GantryError, RequestRejected
 from gantrymq.message.message import MessageView
 from gantrymq.message.queues import MessageQueue
+from gantrymq.message.system_topics import holds
 
 ROWS: Final = 50
 ROWS_MAX: Final = 200
+MOSTS: Final = (5_000, 20_000, 100_000)
+"""Messages that one search in bodies may look at."""
+SEARCH_S: Final = 5.0
+"""Seconds that it may take, at most."""
+SUGGESTED_MAX: Final = 500
+"""Names of topics that a page suggests; a browser shows a longer list badly."""
 OFFSET_MAX: Final = 2**62
 KINDS: Final = ("json", "text", "hex")
 
@@ -27,23 +36,58 @@ KINDS: Final = ("json", "text", "hex")
 async def show_list(request: Request) -> Response:
     """The search, and what it found."""
     topic = text_of(request, "topic")
-    search = {name: text_of(request, name) for name in ("topic", "id", "key", "time", "broker", "queue", "offset")}
+    search = {
+        name: text_of(request, name)
+        for name in ("topic", "id", "key", "time", "broker", "queue", "offset", "body", "until", "most")
+    }
     found: list[MessageView] = []
-    problem, following = "", None
+    problem, following, searched = "", None, None
     try:
         if search["id"] is not None and topic is None:
             one = await Reading.of(request).by_place_id(search["id"])
             found = [one] if one is not None else []
+        elif topic is not None and search["body"] is not None:
+            searched = await in_bodies(request, topic, search)
+            found = searched.found
+            if searched.before_ms is not None:
+                following = {**search, "until": str(searched.before_ms)}
+        elif search["body"] is not None:
+            problem = "give the topic whose bodies shall be searched"
         elif topic is not None:
             found, following = await find(request, topic, search)
     except (ConfigError, RequestRejected) as error:
         problem = str(error)
     asked = any(search.values())
-    of_topic = asked and not any(search[name] for name in ("id", "key", "time", "queue"))
+    of_topic = asked and not any(search[name] for name in ("id", "key", "time", "queue", "body"))
     return page(
         request, "messages.html", search=search, found=found, asked=asked, problem=problem, following=following,
-        follow=text_of(request, "follow") == "1", newest=of_topic,
+        follow=text_of(request, "follow") == "1", newest=of_topic, searched=searched, mosts=MOSTS,
+        suggested=await suggested(request),
     )  # fmt: skip
+
+
+async def suggested(request: Request) -> list[str]:
+    """Names of topics to choose from; none when they cannot be asked for: the page is of use without them."""
+    try:
+        names = await names_of(console_of(request))
+    except GantryError:
+        return []
+    return [name for name in names if holds(name) is None][:SUGGESTED_MAX]
+
+
+async def in_bodies(request: Request, topic: str, search: dict[str, str | None]) -> Searched:
+    """A search in the bodies of a topic, within bounds: it ends before a person stops waiting."""
+    most = search["most"] or str(MOSTS[0])
+    if most not in map(str, MOSTS):
+        raise ConfigError(
+            f"{most[:40]!r} is not a valid number of messages to look at; choose {MOSTS[0]} to {MOSTS[-1]}"
+        )
+    begin = 0 if search["time"] is None else parse_time(search["time"])
+    # A message that is stored meanwhile is of interest, too.
+    end = console_of(request).clock.wall_ms() + 60_000 if search["until"] is None else parse_time(search["until"])
+    seconds = min(SEARCH_S, console_of(request).settings.page_seconds / 2)
+    bounds = Bounds(found=ROWS, messages=int(most), seconds=seconds)
+    return await Reading.of(request).in_bodies(topic, search["body"] or "", begin, end, bounds)
 
 
 async def newest(request: Request) -> Response:

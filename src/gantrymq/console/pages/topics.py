@@ -42,7 +42,7 @@ async def show_list(request: Request) -> Response:
         names_of(console), console.topic_rows.get(console.admin.overviews.topics)
     )  # fmt: skip
     every = sorted({*names, *overview.topics})
-    chosen = [name for name in every if system or holds(name) is None]
+    chosen = [name for name in every if system or not is_of_system(overview, name)]
     order = order_of(text_of(request, "sort"), COLUMNS if overview.is_whole else ("topic",), Order("topic"))
     ordered = in_order(chosen, order, lambda name, column: value_of(overview.topics.get(name), name, column))
     found = page_of(ordered, word, number_of(request, "page", 1, PAGES_MAX))
@@ -52,6 +52,12 @@ async def show_list(request: Request) -> Response:
         hidden=len(every) - len(chosen), unasked=overview.unasked, types=TOPIC_TYPES,
         kept={"q": word, "all": 1 if system else None, "sort": order.text if order != Order("topic") else None},
     )  # fmt: skip
+
+
+def is_of_system(overview: Overview, name: str) -> bool:
+    """Whether applications have nothing to do with a topic. Brokers know the topics that they make for themselves."""
+    known = overview.topics.get(name)
+    return holds(name) is not None or (known is not None and known.system)
 
 
 def value_of(row: TopicRow | None, name: str, column: str) -> Any:
