@@ -17,6 +17,8 @@ from tests.console.walk import page_of
 
 PARTS: Final = ("/live/", "/parts/")
 """Parts of pages; the pages around them are looked at."""
+ELSEWHERE: Final = frozenset({"/users/{user}"})
+"""The brokers of the scene have no users: tests/console/test_users.py looks at this page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,17 @@ async def _reset(there: Tab) -> None:
     await there.page.click("text=Plan…")
 
 
+async def _fewer_queues(there: Tab) -> None:
+    await there.page.click("text=Change the settings")
+    await there.page.fill("[name=read_queues]", "1")
+    await there.page.click("text=Plan…")
+
+
+async def _deletion(there: Tab) -> None:
+    await there.page.click("text=Delete the topic")
+    await there.page.click("text=Delete…")
+
+
 STOPS: Final = (
     Stop("overview", "/"),
     Stop("transactions", "/transactions"),
@@ -49,15 +62,19 @@ STOPS: Final = (
     Stop("transaction-unknown", "/transactions/nothing"),
     Stop("decision", "/transactions", _choose_two),
     Stop("decision-of-all", "/transactions?group=loyalty", lambda there: there.page.click(".all button >> nth=1")),
-    Stop("topic", "/topics/orders-paid"),
+    Stop("topic", "/topics/orders-paid?senders=1"),
+    Stop("topic-change", "/topics/orders-paid", _fewer_queues),
+    Stop("topic-deletion", "/topics/orders-paid", _deletion),
     Stop("consumer", "/consumers/shipping"),
     Stop("consumer-reset", "", _reset),
     Stop("messages-found", "/messages?topic=orders-paid"),
+    Stop("messages-by-body", "/messages?topic=orders-paid&body=c-7"),
     Stop("message", "", lambda there: there.page.click("tbody th a.id >> nth=0")),
     Stop("message-resend", "", lambda there: there.page.click("text=Send a copy…")),
     Stop("dead-letter-group", "/dead-letters/newsletter"),
     Stop("dead-letter-resend", "", lambda there: there.page.click("text=Send all again…")),
-    Stop("broker", "/brokers/broker-a"),
+    Stop("broker", "/brokers/broker-a?setting=fileReservedTime"),
+    Stop("broker-setting", "", lambda there: there.page.click("text=Plan…")),
     Stop("not-found", "/nothing"),
 )
 """Nothing is changed on the way: dry runs end it."""
@@ -85,7 +102,9 @@ async def every_page(there: Tab) -> AsyncIterator[str]:
         visited.add(page_of("GET", urlsplit(there.page.url).path))
         yield name
     missing = {
-        path for method, path, _, _ in PAGES if method == "GET" and not path.startswith(PARTS) and path not in visited
+        path
+        for method, path, _, _ in PAGES
+        if method == "GET" and not path.startswith(PARTS) and path not in visited | ELSEWHERE
     }
     assert not missing, f"no stop of {__name__} leads to {sorted(missing)}"
 

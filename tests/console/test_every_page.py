@@ -32,7 +32,8 @@ LOOK = """() => {
         silent: [...document.querySelectorAll('a, button')].filter(one => shown(one) && !name(one))
             .map(one => one.outerHTML),
         scopeless: [...document.querySelectorAll('th:not([scope])')].length,
-        plots: [...document.querySelectorAll('svg')].every(one => one.querySelector('title')),
+        plots: [...document.querySelectorAll('svg')]
+            .every(one => one.querySelector('title') || one.getAttribute('aria-hidden') === 'true'),
         twice: ids.filter((id, at) => ids.indexOf(id) != at),
         menu: document.querySelector('header').offsetHeight,
     };
