@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, Unpack
 
@@ -301,11 +301,21 @@ class Producer(Lifetime):
         finally:
             self._replies.forget(correlation)
 
-    async def reply(self, request: MessageView, body: bytes | str, timeout_ms: int | None = None) -> SendResult:
-        """Answer a request that a consumer got. Raises MessageIllegal when the message is not a request,
-        RequestRejected when the requester has disconnected, and the errors of ``send``."""
+    async def reply(
+        self,
+        request: MessageView,
+        body: bytes | str,
+        timeout_ms: int | None = None,
+        *,
+        properties: Mapping[str, str] | None = None,
+    ) -> SendResult:
+        """Answer a request that a consumer got. ``properties``: user properties of the reply.
+
+        Raises MessageIllegal when the message is not a request, RequestRejected when the requester has disconnected,
+        and the errors of ``send``.
+        """
         self._endpoint.check_usable()
-        message, queue = reply_to(request, body)
+        message, queue = reply_to(request, body, properties)
         check_message(message, self._config.max_message_bytes)
         if self._watch is None:
             return await self._reply(message, queue, timeout_ms)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
 from gantrymq.client import lite_pull_consumer, producer, pull_consumer, push_consumer, transaction_producer
@@ -111,9 +112,16 @@ class Producer(Blocking["producer.Producer"]):
         """Send a request and wait for its reply; see ``gantrymq.aio.Producer.request``."""
         return self._call(self._client.request, message, timeout_ms, queue)
 
-    def reply(self, request: MessageView, body: bytes | str, timeout_ms: int | None = None) -> SendResult:
+    def reply(
+        self,
+        request: MessageView,
+        body: bytes | str,
+        timeout_ms: int | None = None,
+        *,
+        properties: Mapping[str, str] | None = None,
+    ) -> SendResult:
         """Answer a request that a consumer got; see ``gantrymq.aio.Producer.reply``."""
-        return self._call(self._client.reply, request, body, timeout_ms)
+        return self._call(partial(self._client.reply, properties=properties), request, body, timeout_ms)
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues a message of ``topic`` may be sent to."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from gantrymq.client.connection.endpoint import Endpoint
@@ -115,7 +116,9 @@ class Replies:
             answer.set_result(view)
 
 
-def reply_to(request: MessageView, body: bytes | str) -> tuple[Message, MessageQueue]:
+def reply_to(
+    request: MessageView, body: bytes | str, values_of_user: Mapping[str, str] | None = None
+) -> tuple[Message, MessageQueue]:
     """The reply to a request, and the queue to send it to. It goes to the broker from which the request came, because
     the requester is connected to it. Raises MessageIllegal when ``request`` is not a request.
     """
@@ -126,7 +129,7 @@ def reply_to(request: MessageView, body: bytes | str) -> tuple[Message, MessageQ
         raise MessageIllegal("the message is not a request: it does not say who waits for a reply")
     if not cluster:
         raise MessageIllegal("the request does not name its cluster, which its broker should have added")
-    message = Message(cluster + _REPLY_TOPIC, body)
+    message = Message(cluster + _REPLY_TOPIC, body, properties=values_of_user)
     message.properties[properties.MESSAGE_TYPE] = REPLY
     message.properties[properties.CORRELATION_ID] = correlation
     message.properties[properties.REPLY_TO_CLIENT] = client
