@@ -1,5 +1,7 @@
-"""The recipes for FastStream and Celery (docs/faststream.md, docs/recipes.md) with real processes: a server, the service,
-a worker. Each is killed while it works; in the end rows, messages and tasks agree."""
+"""The recipes for FastStream and Celery (docs/faststream.md, docs/recipes.md) with real processes.
+
+A server, the service, a worker: each is killed while it works; in the end rows, messages and tasks agree.
+"""
 
 from __future__ import annotations
 

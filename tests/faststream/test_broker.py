@@ -20,7 +20,7 @@ from tests.faststream.playing import play, quiet, soon
 def test_publish_before_start_and_behind_stop_says_what_to_do(gantry: LocalCluster) -> None:
     async def test() -> None:
         broker = quiet()
-        with pytest.raises(IncorrectState, match="not connected.*await broker.start"):
+        with pytest.raises(IncorrectState, match=r"not connected.*await broker\.start"):
             await broker.publish("x", "orders")
         assert not await broker.ping()
         async with broker:  # connects, and starts no subscriber

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cases_config import InMemory, Real
+from faststream import BaseMiddleware
 from tests.brokers.base.codec import BatchCodecTestcase, CodecTestcase
 from tests.brokers.base.connection import BrokerConnectionTestcase
 from tests.brokers.base.consume import BrokerRealConsumeTestcase
@@ -25,7 +26,6 @@ from tests.brokers.base.requests import RequestsTestcase
 from tests.brokers.base.router import RouterLocalTestcase, RouterTestcase
 from tests.brokers.base.testclient import BrokerTestclientTestcase
 
-from faststream import BaseMiddleware
 from gantrymq.faststream import (
     GantryBroker,
     GantryPublishCommand,
