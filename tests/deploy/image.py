@@ -17,9 +17,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.deploy.containerfile import stages
+import yaml
+
+from tests.deploy.containerfile import FILE, stages
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 120
@@ -99,18 +102,26 @@ def copy(rest: str, root: Path, made: dict[str, Path]) -> None:
 class Container:
     """The image, started as an engine starts it."""
 
-    def __init__(self, root: Path, store: Path) -> None:
+    def __init__(
+        self, root: Path, store: Path, words: Sequence[str] | None = None, mounts: Mapping[str, Path] | None = None
+    ) -> None:
+        """``words``: instead of those of CMD. ``mounts``: path inside to what is mounted there, read only."""
         self.stage = stages()[-1]
         store.mkdir(parents=True, exist_ok=True)
         user = self.stage.last("USER").split(":")
         os.chown(store, int(user[0]), int(user[1]))
         self._user = user
         volume = root / self.stage.last("VOLUME").lstrip("/")
-        command = [*self.stage.words("ENTRYPOINT"), *self.stage.words("CMD")]
+        command = [*self.stage.words("ENTRYPOINT"), *(self.stage.words("CMD") if words is None else words)]
+        binds = []
+        for inside, outside in (mounts or {}).items():
+            place = root / inside.lstrip("/")
+            place.mkdir(parents=True, exist_ok=True) if outside.is_dir() else place.touch()
+            binds.append(f"mount --bind -o ro {outside} {place}")
         steps = [
             "ip link set lo up", f"mount --bind {root} {root}", f"mount --bind {store} {volume}",
-            f"mount -t proc proc {root}/proc", f"mount -t tmpfs none {root}/tmp", f"mount -t tmpfs none {root}/dev",
-            f"touch {root}/dev/null {root}/dev/urandom", f"mount --bind /dev/null {root}/dev/null",
+            *binds, f"mount -t proc proc {root}/proc", f"mount -t tmpfs none {root}/tmp",
+            f"mount -t tmpfs none {root}/dev", f"touch {root}/dev/null {root}/dev/urandom", f"mount --bind /dev/null {root}/dev/null",
             f"mount --bind /dev/urandom {root}/dev/urandom",
             f"mount -o remount,bind,ro {root}",
         ]  # fmt: skip
@@ -210,6 +221,29 @@ def live(root: Path, store: Path) -> None:
         container.process.wait()
 
 
+def live_as_composed(root: Path, directory: Path) -> None:
+    """The services of the compose file that are made of the image: the server, started as it is there, and the example."""
+    whole = yaml.safe_load(FILE.with_name("compose.yaml").read_text("utf-8"))
+    services, settings = whole["services"], directory / "settings"
+    settings.mkdir(exist_ok=True)
+    (settings / "broker.conf").write_text(whole["configs"]["broker"]["content"])
+    (settings / "hosts").write_text("127.0.0.1 localhost server\n")
+    mounts = {"/etc/gantry": settings, "/etc/hosts": settings / "hosts", "/examples": ROOT / "examples"}
+    container = Container(root, directory / "composed", services["server"]["command"], mounts)
+    try:
+        check("broker broker-a server:10911" in container.ready(), "the server of the compose file advertises its name")
+        health = container.execute(*container.stage.words("HEALTHCHECK"))
+        check(health.returncode == 0, f"its health check passes {health.stderr}")
+        example = services["example"]
+        done = container.execute(*example["entrypoint"][2:], *example["command"])
+        check(done.returncode == 0, f"the example pays its orders {done.stderr}")
+        os.kill(container.first, signal.SIGTERM)
+        check(container.process.wait(STOP_LIMIT_S) == 0, "it stops in order")
+    finally:
+        container.process.kill()
+        container.process.wait()
+
+
 def size_mb(path: Path) -> tuple[float, float]:
     """On the disk, and as a registry keeps it: a compressed archive."""
     plain = int(subprocess.run(["du", "-sxb", str(path)], capture_output=True, text=True, check=True).stdout.split()[0])
@@ -233,8 +267,10 @@ def main() -> None:
         for old in (image, directory / "build"):
             shutil.rmtree(old, ignore_errors=True)
         image = make(directory)
-    shutil.rmtree(directory / "volume", ignore_errors=True)
+    for volume in ("volume", "composed"):
+        shutil.rmtree(directory / volume, ignore_errors=True)
     live(image, directory / "volume")
+    live_as_composed(image, directory)
     plain, packed = size_mb(image)
     base, base_packed = size_mb(directory / "base")
     print(

@@ -109,11 +109,19 @@ def test_another_user_may_not_write_or_not_even_look(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "kind"),
-    [("/", "ext4"), ("/srv", "ext4"), ("/srv/a b/store", "xfs"), ("/srv/a bc", "ext4"), ("/var/lib/x", "overlay")],
+    [
+        ("/", "ext4"),
+        ("/srv", "ext4"),
+        ("/srv/a b/store", "xfs"),
+        ("/srv/a bc", "ext4"),
+        ("/var/lib/x", "overlay"),
+        ("/größe/store", "zfs"),
+    ],
 )
 def test_the_nearest_mount_above_counts(path: str, kind: str) -> None:
     mounts = [
         "1 0 8:1 / / rw - ext4 /dev/sda1 rw", r"2 1 8:2 / /srv/a\040b rw shared:1 - xfs /dev/sdb rw",
         "3 1 0:3 / /var rw - btrfs none rw", "4 1 0:4 / /var rw - overlay overlay rw", "nonsense", "",
+        "5 1 0:5 / /größe rw - zfs pool rw",
     ]  # fmt: skip
     assert kind_in(mounts, path) == kind

@@ -116,4 +116,5 @@ def stores_here(cluster: ClusterFacts) -> list[StoreFacts]:
 
 
 def _is_here(host: str) -> bool:
-    return is_loopback(host) or numeric_address(host) == own_address()
+    number = numeric_address(host)
+    return number is not None and (is_loopback(number) or number == own_address())

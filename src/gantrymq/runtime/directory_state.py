@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Final
 from gantrymq.runtime.guesses.mounts import OF_THE_FILE_SYSTEM
 
 MOUNTS: Final = "/proc/self/mountinfo"
+_OCTAL: Final = re.compile(r"\\([0-7]{3})")
 ENTRIES_MAX: Final = 10_000
 """Entries of one directory whose owners are looked at."""
 
@@ -102,7 +104,7 @@ def kind_in(mounts: list[str], path: str) -> str:
         words = fields.split()
         if len(words) < 5 or not rest:
             continue
-        place = words[4].encode().decode("unicode_escape")  # a space in a name is written \040
+        place = _OCTAL.sub(lambda found: chr(int(found[1], 8)), words[4])  # a space in a name is written \040
         if (path == place or path.startswith(place.rstrip("/") + "/")) and len(place) >= len(best):
             best, kind = place, rest.split()[0]
     return kind
