@@ -121,7 +121,8 @@ class Container:
         steps = [
             "ip link set lo up", f"mount --bind {root} {root}", f"mount --bind {store} {volume}",
             *binds, f"mount -t proc proc {root}/proc", f"mount -t tmpfs none {root}/tmp",
-            f"mount -t tmpfs none {root}/dev", f"touch {root}/dev/null {root}/dev/urandom", f"mount --bind /dev/null {root}/dev/null",
+            f"mount -t tmpfs none {root}/dev", f"touch {root}/dev/null {root}/dev/urandom",
+            f"mount --bind /dev/null {root}/dev/null",
             f"mount --bind /dev/urandom {root}/dev/urandom",
             f"mount -o remount,bind,ro {root}",
         ]  # fmt: skip
@@ -222,7 +223,7 @@ def live(root: Path, store: Path) -> None:
 
 
 def live_as_composed(root: Path, directory: Path) -> None:
-    """The services of the compose file that are made of the image: the server, started as it is there, and the example."""
+    """Services of the compose file that are made of the image: the server, started as it is there, and the example."""
     whole = yaml.safe_load(FILE.with_name("compose.yaml").read_text("utf-8"))
     services, settings = whole["services"], directory / "settings"
     settings.mkdir(exist_ok=True)
