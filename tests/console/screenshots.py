@@ -48,6 +48,7 @@ async def make_all(folder: Path) -> None:
                         async for name in every_page(there):
                             await there.page.wait_for_function(SETTLED)
                             colours = "dark" if dark else "light"
+                            await there.page.evaluate("() => scrollTo(0, 0)")
                             path = folder / f"{name}-{width}-{colours}.png"
                             await there.page.screenshot(path=path, full_page=True)
     smaller(folder, "*.png")
