@@ -192,7 +192,8 @@ def test_behind_a_proxy_with_a_path_prefix(tmp_path: Path) -> None:
             await there.page.wait_for_function(CHANGED, arg=before)
             await there.page.wait_for_selector("#lag >> text=shipping")
             await there.page.click("nav >> text=Transactions")
-            await there.page.locator("input[name=chosen]").first.check()
+            # Those of wallet are parked after some seconds, because its producer is online.
+            await there.page.locator("tr:has-text('refunds') input[name=chosen]").first.check()
             await there.page.click("text=Commit…")
             await there.page.fill("[name=why]", "ticket 4711")
             await there.page.click("button.primary")
