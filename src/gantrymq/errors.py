@@ -122,6 +122,23 @@ class TransactionBroken(GantryError):
     as the database can; the text says what the database may hold."""
 
 
+class OutboxFull(GantryError):
+    """No broker takes messages, and the outbox table has as many rows as ``row_limit`` allows.
+
+    The local transaction is rolled back. Rows leave the table as soon as a broker takes them.
+    """
+
+    retryable = True
+
+    def __init__(self, rows: int, limit: int) -> None:
+        self.rows = rows
+        self.limit = limit
+        super().__init__(
+            f"the outbox has {rows} messages that no broker has taken, and row_limit is {limit}: this transaction is "
+            "rolled back. See `gantry sql rows`; try again when a broker is back, or raise row_limit"
+        )
+
+
 class TransactionTooOld(GantryError):
     """The local transaction has taken longer than a day (or ``longest_transaction``, if that is more).
 

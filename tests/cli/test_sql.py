@@ -10,6 +10,7 @@ import pytest
 from gantrymq.cli import sql as cli_sql
 from gantrymq.sql import Transactions
 from gantrymq.sql.rows.dialect import DatabaseKind
+from gantrymq.sql.rows.outbox_table import outbox_ddl
 from gantrymq.sql.rows.tables import ddl
 from gantrymq.sql.rows.transaction_id import make
 from gantrymq.sql.upkeep import cleaning
@@ -27,7 +28,8 @@ def tool(tmp_path: Path) -> Tool:
 
 @pytest.mark.parametrize("kind", DatabaseKind)
 def test_ddl_is_what_create_table_executes(tool: Tool, kind: DatabaseKind) -> None:
-    assert tool.text("sql", "ddl", "--dialect", kind.value) == "".join(f"{each};\n" for each in ddl(kind))
+    expected = "".join(f"{each};\n" for each in [*ddl(kind), *outbox_ddl(kind)])
+    assert tool.text("sql", "ddl", "--dialect", kind.value) == expected
 
 
 def test_ddl_can_be_executed_twice(tool: Tool, database: Place) -> None:
@@ -37,9 +39,11 @@ def test_ddl_can_be_executed_twice(tool: Tool, database: Place) -> None:
 
 
 def test_ddl_with_other_names(tool: Tool, database: Place) -> None:
-    text = tool.text("sql", "ddl", "-d", database.kind, "--table", "outcomes", "--inbox-table", "inbox")
+    text = tool.text("sql", "ddl", "-d", database.kind, "--table", "outcomes", "--inbox-table", "inbox",
+                     "--outbox-table", "outbox")  # fmt: skip
     database.execute(*(each for each in text.split(";\n") if each))
     assert database.execute("SELECT * FROM outcomes") == database.execute("SELECT * FROM inbox") == []
+    assert database.execute("SELECT * FROM outbox") == []
 
 
 def test_what_is_wrong_is_said(tool: Tool) -> None:

@@ -73,7 +73,9 @@ def test_a_migration_makes_the_tables_that_transactions_need(
     project: Path, database: Place, gantry: LocalCluster
 ) -> None:
     alembic(project, "upgrade", "head")
-    transactions = Transactions("g", database.connect, name_servers="127.0.0.1:9876")
+    transactions = Transactions(
+        "g", database.connect, name_servers="127.0.0.1:9876", when_broker_is_away="row", row_after_ms=0
+    )
     with transactions, transactions.begin() as tx:
         tx.execute("INSERT INTO orders VALUES (1)")
         tx.send(Message("orders", b"1"))
@@ -82,6 +84,25 @@ def test_a_migration_makes_the_tables_that_transactions_need(
     alembic(project, "downgrade", "base")
     with pytest.raises(Exception, match=r"(?i)no such table|does not exist|doesn't exist"):
         database.execute("SELECT * FROM gantrymq_outcomes")
+    with pytest.raises(Exception, match=r"(?i)no such table|does not exist|doesn't exist"):
+        database.execute("SELECT * FROM gantrymq_outbox")
+
+
+@pytest.mark.slow
+def test_a_project_with_the_first_two_tables_gets_the_outbox_in_another_migration(
+    project: Path, database: Place
+) -> None:
+    alembic(project, "upgrade", "head")
+    database.execute("DROP TABLE gantrymq_outbox")  # as a project of an older version has it
+    (project / "migrations" / "versions" / "two.py").write_text(
+        "from alembic import op\nfrom gantrymq.sql import alembic as gantrymq\n\n"
+        'revision, down_revision = "2", "1"\n\n'
+        "def upgrade():\n    gantrymq.create_outbox_table(op)\n\n"
+        "def downgrade():\n    gantrymq.drop_outbox_table(op)\n"
+    )
+    alembic(project, "upgrade", "head")
+    assert database.execute("SELECT * FROM gantrymq_outbox") == []
+    alembic(project, "downgrade", "base")
 
 
 @pytest.mark.slow

@@ -36,10 +36,10 @@ class SayingChecker(OutcomeChecker):
         answer = self._answer(message)
         reason = f": {answer.reason}" if answer.reason else ""
         typer.echo(
-            f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  {answer.state.name:8}  topic {message.topic}, message "
+            f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  {answer.of_halves.name:8}  topic {message.topic}, message "
             f"{message.message_id}{reason}"
         )
-        return ListenerAnswer(answer.state, remark=answer.reason, ask_again=answer.passing)
+        return ListenerAnswer(answer.of_halves, remark=answer.reason, ask_again=answer.passing)
 
 
 def checker(

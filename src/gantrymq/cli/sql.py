@@ -18,6 +18,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.failures import is_database_error
+from gantrymq.sql.rows.outbox_table import OUTBOX, outbox_ddl
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, InboxStatements, ddl
 from gantrymq.sql.rules.runner import performed
 from gantrymq.sql.transaction.local import Local
@@ -47,9 +48,11 @@ def print_ddl(
     dialect: Annotated[DatabaseKind, typer.Option("--dialect", "-d", help="Which database they are for.")],
     table: Annotated[str, typer.Option("--table", help="Name of the outcome table, perhaps with a schema.")] = OUTCOMES,
     inbox_table: Annotated[str, typer.Option("--inbox-table", help="Name of the inbox table.")] = INBOX,
+    outbox_table: Annotated[str, typer.Option("--outbox-table", help="Name of the outbox table.")] = OUTBOX,
 ) -> None:
-    """Print the statements that create both tables, for your migrations. They may be executed again."""
-    for statement in guarded(lambda: ddl(dialect, table, inbox_table), "sql ddl"):
+    """Print the statements that create the tables, for your migrations. They may be executed again."""
+    statements = guarded(lambda: [*ddl(dialect, table, inbox_table), *outbox_ddl(dialect, outbox_table)], "sql ddl")
+    for statement in statements:
         typer.echo(f"{statement};")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, Final, Unpack
 
@@ -210,6 +210,14 @@ class TransactionProducer(Producer):
         longest = None if longest_s is None else LongestTransaction(self._endpoint.clock, longest_s)
         local = None if self._watch is None else self._watch.local_transaction()
         return Halves(self, self._endpoint.tasks, longest, local)
+
+    def start_task(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """A task that ends with this producer, at the latest."""
+        return self._endpoint.tasks.start(name, work)
+
+    def has_broker(self) -> bool:
+        """Whether a connection to a broker is up. From any thread."""
+        return self._endpoint.has_broker()
 
     def check(self, message: Message) -> None:
         """Raise MessageIllegal for a message that cannot be sent in a transaction."""

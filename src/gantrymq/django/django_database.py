@@ -6,16 +6,16 @@ They are in autocommit, whatever the project's setting is. A few of them are kep
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from gantrymq.errors import ConfigError
-from gantrymq.sql.rows.dialect import KINDS, SHARED_NAME, VENDORS, Dialect, dialect_of_vendor
-from gantrymq.sql.transaction.database import Rows
+from gantrymq.sql.rows.dialect import BEGIN, KINDS, SHARED_NAME, VENDORS, Dialect, dialect_of_vendor
+from gantrymq.sql.transaction.database import Counted, Rows
 
 IDLE: Final = 4
 """As many as there are threads that answer check-backs (``check_threads``)."""
@@ -41,11 +41,28 @@ class DjangoDatabase:
     def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows:
         connection = self._take()
         rows: Rows = ()
+        with self._on(connection):
+            for statement, parameters in statements:
+                rows = execute(connection, statement, parameters) or rows
+        return rows
+
+    def together(self, statements: Sequence[Counted]) -> bool:
+        connection = self._take()
+        with self._on(connection):
+            execute(connection, BEGIN[dialect_of_connection(connection).kind], ())
+            for text, parameters, count in statements:
+                if insert(connection, text, parameters) != count:
+                    execute(connection, "ROLLBACK", ())
+                    return False
+            execute(connection, "COMMIT", ())
+        return True
+
+    @contextmanager
+    def _on(self, connection: BaseDatabaseWrapper) -> Iterator[None]:
         try:
             if not connection.get_autocommit():
                 connection.set_autocommit(True)
-            for statement, parameters in statements:
-                rows = execute(connection, statement, parameters) or rows
+            yield
         except BaseException:
             # It may be lost, and so may the idle ones. Settings of it may be left behind.
             _close(connection)
@@ -55,7 +72,6 @@ class DjangoDatabase:
             self._idle.append(connection)
         else:
             _close(connection)
-        return rows
 
     def close(self) -> None:
         """Close the idle connections. It may be used again."""

@@ -1,4 +1,4 @@
-"""The migration's operation: both tables, with the exact column types that each database needs. They have no models."""
+"""The operations of the migrations: our tables, with the column types that each database needs. They have no models."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from django.db.migrations.operations.base import Operation
 from gantrymq.django.django_database import dialect_of_connection, execute
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.sql.rows.dialect import Dialect
+from gantrymq.sql.rows.outbox_table import OUTBOX, outbox_ddl
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, before_ddl, ddl
 from gantrymq.sql.rules.claim import Failed
 from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, Statement, failed
@@ -49,6 +50,30 @@ class CreateGantryTables(Operation):
 
     def describe(self) -> str:
         return f"Create the tables {OUTCOMES} and {INBOX}"
+
+
+class CreateGantryOutbox(Operation):
+    """Creates ``gantrymq_outbox``, in the same databases, and as CreateGantryTables does it."""
+
+    reduces_to_sql = True
+    reversible = True
+
+    def state_forwards(self, app_label: str, state: Any) -> None:
+        pass
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        connection = schema_editor.connection
+        if router.allow_migrate(connection.alias, app_label):
+            kind = dialect_of_connection(connection).kind
+            for statement in (*before_ddl(kind), *outbox_ddl(kind)):
+                schema_editor.execute(statement, params=None)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        if router.allow_migrate(schema_editor.connection.alias, app_label):
+            schema_editor.execute(f"DROP TABLE {OUTBOX}", params=None)
+
+    def describe(self) -> str:
+        return f"Create the table {OUTBOX}"
 
 
 def _identify(connection: Any, dialect: Dialect) -> None:

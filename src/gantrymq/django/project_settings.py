@@ -8,6 +8,9 @@
 | LONGEST_TRANSACTION | see ``gantrymq.sql.transaction.settings.TransactionsConfig``                 | 60              |
 | CLAIM_TIMEOUT       | see ``gantrymq.sql.transaction.settings.TransactionsConfig``                 | 2               |
 | KEEP_ROWS           | see ``gantrymq.sql.transaction.settings.TransactionsConfig``                 | 7 days          |
+| WHEN_BROKER_IS_AWAY | see ``gantrymq.sql.transaction.settings.TransactionsConfig``                 | ``"refuse"``    |
+| ROW_AFTER_MS        | see ``gantrymq.sql.transaction.settings.TransactionsConfig``                 | 200             |
+| ROW_LIMIT           | see ``gantrymq.sql.transaction.settings.TransactionsConfig``                 | 100,000         |
 | PRODUCER            | further settings of the producers, by the names of TransactionProducerConfig | ``{}``          |
 
 Each database has a producer group of its own, because a check-back asks one database: GROUP for the database
@@ -30,7 +33,10 @@ from gantrymq.message.system_topics import check_group
 from gantrymq.sql.transaction.settings import TransactionsConfig
 
 NAME: Final = "GANTRYMQ"
-KEYS: Final = ("GROUP", "NAME_SERVERS", "DATABASES", "LONGEST_TRANSACTION", "CLAIM_TIMEOUT", "KEEP_ROWS", "PRODUCER")
+_OF_TRANSACTIONS: Final = (
+    "LONGEST_TRANSACTION", "CLAIM_TIMEOUT", "KEEP_ROWS", "WHEN_BROKER_IS_AWAY", "ROW_AFTER_MS", "ROW_LIMIT",
+)  # fmt: skip
+KEYS: Final = ("GROUP", "NAME_SERVERS", "DATABASES", *_OF_TRANSACTIONS, "PRODUCER")
 EXAMPLE: Final = f'{NAME} = {{"GROUP": "shop", "NAME_SERVERS": "127.0.0.1:9876"}}'
 
 
@@ -145,7 +151,5 @@ def _group_problems(groups: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def _settings(given: Mapping[str, Any], group: str) -> TransactionsConfig:
-    times = {
-        key: given[key.upper()] for key in ("longest_transaction", "claim_timeout", "keep_rows") if key.upper() in given
-    }
-    return TransactionsConfig(group=group, name_servers=given["NAME_SERVERS"], **times)
+    own = {key.lower(): given[key] for key in _OF_TRANSACTIONS if key in given}
+    return TransactionsConfig(group=group, name_servers=given["NAME_SERVERS"], **own)

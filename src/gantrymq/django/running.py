@@ -21,11 +21,13 @@ from gantrymq.django.upkeep import clean_outcomes
 from gantrymq.errors import ConfigError
 from gantrymq.sql.rows.failures import Failure, is_database_error, read_failure
 from gantrymq.sql.rows.tables import check_name
+from gantrymq.sql.rules.steps import Away
 from gantrymq.sql.transaction.checker import OutcomeChecker
 from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.local import Local
 from gantrymq.sql.transaction.local import create_tables as create_both
 from gantrymq.sql.transaction.settings import TransactionsConfig
+from gantrymq.sql.transaction.thread_relay import ThreadRelay
 from gantrymq.sql.transaction.waiters import ThreadWaiter
 from gantrymq.sql.upkeep.hourly import EVERY_S, Upkeep
 
@@ -38,6 +40,7 @@ class Running:
     local: Local
     producer: sync.TransactionProducer
     upkeep: Upkeep | None
+    relaying: ThreadRelay | None
     pid: int
 
     def close(self) -> None:
@@ -45,6 +48,8 @@ class Running:
         if self.pid == os.getpid():
             if self.upkeep is not None:
                 self.upkeep.stop()
+            if self.relaying is not None:
+                self.relaying.stop()
             self.producer.close()
             self.database.close()
 
@@ -86,7 +91,8 @@ atexit.register(close)
 def enlist(using: str) -> Enlistment:
     """A new local transaction with messages in this database."""
     found = running(using)
-    return Enlistment(found.local, found.producer._client, ThreadWaiter(found.producer._open_portal))
+    relay = None if found.relaying is None else found.relaying.relay
+    return Enlistment(found.local, found.producer._client, ThreadWaiter(found.producer._open_portal), relay)
 
 
 def running(using: str) -> Running:
@@ -116,7 +122,8 @@ def _start(using: str, settings: ProjectSettings) -> Running:
     except BaseException:
         database.close()
         raise
-    return Running(database, local, producer, _upkeep(local, producer), os.getpid())
+    relaying = None if own.away is Away.REFUSE else ThreadRelay(local, producer)
+    return Running(database, local, producer, _upkeep(local, producer), relaying, os.getpid())
 
 
 def _upkeep(local: Local, producer: sync.TransactionProducer) -> Upkeep | None:
@@ -136,7 +143,7 @@ def table_is_missing(database: DjangoDatabase, settings: TransactionsConfig) -> 
 
 
 def create_tables(using: str = DEFAULT_DB_ALIAS) -> None:
-    """Create both tables unless they exist: for tests of projects that run no migrations."""
+    """Create all tables unless they exist: for tests of projects that run no migrations."""
     own = project_settings.read().of(using)
     database = DjangoDatabase(using, own.claim_timeout)
     try:

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gantrymq.errors import OutboxFull as OutboxFull
     from gantrymq.errors import OutcomeUnknown as OutcomeUnknown
     from gantrymq.errors import TransactionBroken as TransactionBroken
     from gantrymq.errors import TransactionClaimed as TransactionClaimed
@@ -41,6 +42,7 @@ _HOMES = {
     "Inbox": "sql.inbox.inbox",
     "InboxTransaction": "sql.inbox.inbox",
     "LocalTransaction": "sql.sqlalchemy.transactions",
+    "OutboxFull": "errors",
     "OutcomeUnknown": "errors",
     "SessionTransactions": "sql.transactions",
     "TransactionBroken": "errors",

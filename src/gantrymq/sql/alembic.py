@@ -1,4 +1,4 @@
-"""For Alembic: create and drop the two tables in a migration, and keep ``--autogenerate`` away from them.
+"""For Alembic: create and drop our tables in a migration, and keep ``--autogenerate`` away from them.
 
 A migration::
 
@@ -11,6 +11,9 @@ A migration::
     def downgrade() -> None:
         drop_tables(op)
 
+A project whose migrations have made the first two tables already gets the outbox in another one:
+``create_outbox_table(op)`` and ``drop_outbox_table(op)``.
+
 And in ``env.py``: ``context.configure(..., include_name=gantrymq.sql.alembic.include_name)``.
 """
 
@@ -20,22 +23,39 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gantrymq.sql.rows.dialect import DatabaseKind, dialect_in_sqlalchemy
+from gantrymq.sql.rows.outbox_table import OUTBOX, outbox_ddl
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, before_ddl, check_name, ddl
 
-_OURS: Final = (OUTCOMES, INBOX)
+_OURS: Final = (OUTCOMES, INBOX, OUTBOX)
 
 
-def create_tables(op: Any, table: str = OUTCOMES, inbox_table: str = INBOX) -> None:
-    """Create both tables unless they exist. ``op``: ``alembic.op``. Works offline (``alembic upgrade --sql``), too."""
+def create_tables(
+    op: Any, table: str = OUTCOMES, inbox_table: str = INBOX, outbox_table: str = OUTBOX
+) -> None:  # fmt: skip
+    """Create our tables unless they exist. ``op``: ``alembic.op``. Works offline (``alembic upgrade --sql``), too."""
     kind = _kind(op)
-    for statement in (*before_ddl(kind), *ddl(kind, table, inbox_table)):
+    for statement in (*before_ddl(kind), *ddl(kind, table, inbox_table), *outbox_ddl(kind, outbox_table)):
         op.execute(statement)
 
 
-def drop_tables(op: Any, table: str = OUTCOMES, inbox_table: str = INBOX) -> None:
-    """Drop both tables. No half message may be open: without its row, nobody can say how its transaction ended."""
+def drop_tables(op: Any, table: str = OUTCOMES, inbox_table: str = INBOX, outbox_table: str = OUTBOX) -> None:
+    """Drop our tables. No half message may be open: without its row, nobody can say how its transaction ended. Messages
+    that wait in the outbox are lost."""
     for name in (table, inbox_table):
         op.execute(f"DROP TABLE {check_name(name)}")
+    op.execute(f"DROP TABLE IF EXISTS {check_name(outbox_table)}")
+
+
+def create_outbox_table(op: Any, outbox_table: str = OUTBOX) -> None:
+    """Create the outbox alone unless it exists: for migrations that had ``create_tables`` before there was one."""
+    kind = _kind(op)
+    for statement in (*before_ddl(kind), *outbox_ddl(kind, outbox_table)):
+        op.execute(statement)
+
+
+def drop_outbox_table(op: Any, outbox_table: str = OUTBOX) -> None:
+    """Drop the outbox. Messages that wait in it are lost."""
+    op.execute(f"DROP TABLE IF EXISTS {check_name(outbox_table)}")
 
 
 def include_name(name: str | None, kind: str, parents: Mapping[str, str | None]) -> bool:

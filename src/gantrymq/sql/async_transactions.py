@@ -16,12 +16,14 @@ from gantrymq.runtime.rng import Rng, SystemRng
 from gantrymq.sql.connections.async_drivers import AsyncConnectionDatabase
 from gantrymq.sql.connections.async_transactions import AsyncConnectionTransaction
 from gantrymq.sql.rules.failed_commit import pause_before_next
+from gantrymq.sql.rules.steps import Away
 from gantrymq.sql.transaction.checker import AsyncOutcomeChecker
 from gantrymq.sql.transaction.enlistment import AsyncEnlistment, Enlistment
 from gantrymq.sql.transaction.greenlet_database import for_loop
 from gantrymq.sql.transaction.keywords import TransactionsSettings
 from gantrymq.sql.transaction.local import AsyncLocal, Local
 from gantrymq.sql.transaction.own_loop import OwnLoop
+from gantrymq.sql.transaction.relay import STOP_S, Relay
 from gantrymq.sql.transaction.settings import read_settings
 from gantrymq.sql.transaction.waiters import GreenletWaiter
 from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age, clean_by_age
@@ -84,6 +86,7 @@ class AsyncTransactions(Generic[A]):
         self._lock = asyncio.Lock()
         self._running: TransactionProducer | None = None
         self._upkeep: asyncio.Task[None] | None = None
+        self._relay: Relay | None = None
         self._own: OwnLoop | None = None
         """The loop of the first start."""
         self._closed = False
@@ -108,6 +111,9 @@ class AsyncTransactions(Generic[A]):
                 )  # fmt: skip
                 await producer.start()
                 self._running = producer
+                if self._settings.away is not Away.REFUSE:
+                    self._relay = Relay(self._local, for_loop(self._database), producer)
+                    self._relay.start()
                 keep = self._settings.keep_rows
                 if keep is not None:
                     self._upkeep = asyncio.get_running_loop().create_task(
@@ -127,6 +133,8 @@ class AsyncTransactions(Generic[A]):
             if self._upkeep is not None:
                 self._upkeep.cancel()
                 await asyncio.gather(self._upkeep, return_exceptions=True)
+            if self._relay is not None:
+                await self._relay.stop(STOP_S)
             if self._running is not None:
                 await self._running.close()
 
@@ -140,7 +148,7 @@ class AsyncTransactions(Generic[A]):
         await self.close()
 
     async def create_table(self) -> None:
-        """Create both tables unless they exist. For production, put ``gantry sql ddl`` into your migrations."""
+        """Create our tables unless they exist. For production, put ``gantry sql ddl`` into your migrations."""
         raise NotImplementedError
 
     async def clean(self, older_than: float = KEPT_S) -> None:
@@ -225,7 +233,7 @@ class AsyncSessionTransactions(AsyncTransactions["AsyncLocalTransaction"]):
 
     def _enlist(self) -> Enlistment:
         producer = self._producer()  # before the database: it says what to do when nothing is started
-        return Enlistment(self._local, producer, GreenletWaiter())
+        return Enlistment(self._local, producer, GreenletWaiter(), self._relay)
 
 
 class AsyncConnectionTransactions(AsyncTransactions[AsyncConnectionTransaction]):
@@ -263,4 +271,4 @@ class AsyncConnectionTransactions(AsyncTransactions[AsyncConnectionTransaction])
 
     def _enlist(self) -> AsyncEnlistment:
         producer = self._producer()  # before the database: it says what to do when nothing is started
-        return AsyncEnlistment(self._local, producer)
+        return AsyncEnlistment(self._local, producer, self._relay)

@@ -35,12 +35,14 @@ from gantrymq.sql.connections.database import ConnectionDatabase
 from gantrymq.sql.connections.transactions import ConnectionTransaction
 from gantrymq.sql.rules.failed_commit import pause_before_next
 from gantrymq.sql.rules.runner import blocking, run_blocking
+from gantrymq.sql.rules.steps import Away
 from gantrymq.sql.transaction.checker import OutcomeChecker
 from gantrymq.sql.transaction.database import Database
 from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.keywords import TransactionsSettings
 from gantrymq.sql.transaction.local import Local, create_tables
 from gantrymq.sql.transaction.settings import read_settings
+from gantrymq.sql.transaction.thread_relay import ThreadRelay
 from gantrymq.sql.transaction.waiters import ThreadWaiter
 from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age, clean_by_age
 from gantrymq.sql.upkeep.hourly import EVERY_S, Upkeep
@@ -109,6 +111,7 @@ class Transactions(Generic[L]):
         self._lock = threading.Lock()
         self._running: tuple[Local, sync.TransactionProducer, int] | None = None
         """With the id of the process that it belongs to."""
+        self._relaying: ThreadRelay | None = None
         self._upkeep: Upkeep | None = None
         self._closed = False
 
@@ -141,6 +144,7 @@ class Transactions(Generic[L]):
             **self._producer_settings,
         )  # fmt: skip
         producer.start()
+        self._relaying = None if self._settings.away is Away.REFUSE else ThreadRelay(local, producer)
         keep = self._settings.keep_rows
         if keep is not None:
             self._upkeep = Upkeep(lambda: self._clean(local, producer, keep, every=EVERY_S))
@@ -153,6 +157,8 @@ class Transactions(Generic[L]):
             if self._running is not None and self._running[2] == os.getpid():
                 if self._upkeep is not None:
                     self._upkeep.stop()
+                if self._relaying is not None:
+                    self._relaying.stop()
                 self._running[1].close()
 
     def __enter__(self) -> Self:
@@ -165,7 +171,7 @@ class Transactions(Generic[L]):
         self.close()
 
     def create_table(self) -> None:
-        """Create both tables unless they exist. For production, put ``gantry sql ddl`` into your migrations."""
+        """Create our tables unless they exist. For production, put ``gantry sql ddl`` into your migrations."""
         create_tables(self._database, self._settings)
 
     def clean(self, older_than: float = KEPT_S) -> None:
@@ -208,7 +214,8 @@ class Transactions(Generic[L]):
 
     def _enlist(self) -> Enlistment:
         local, producer, _ = self._started()
-        return Enlistment(local, producer._client, ThreadWaiter(producer._open_portal))
+        relay = None if self._relaying is None else self._relaying.relay
+        return Enlistment(local, producer._client, ThreadWaiter(producer._open_portal), relay)
 
 
 class SessionTransactions(Transactions["LocalTransaction"]):

@@ -25,7 +25,7 @@ def _without_a_key(patch: Patch) -> None:
 
 
 def _end_early(patch: Patch) -> None:
-    def prepare(transaction_id: str) -> Generator[steps.Step, Any, None]:
+    def prepare(transaction_id: str, away: object) -> Generator[steps.Step, Any, None]:
         yield steps.HalvesStored()
         yield steps.InsertOutcome(transaction_id)
         yield steps.EndHalves(COMMIT)
@@ -34,7 +34,7 @@ def _end_early(patch: Patch) -> None:
 
 
 def _do_not_wait(patch: Patch) -> None:
-    def prepare(transaction_id: str) -> Generator[steps.Step, Any, None]:
+    def prepare(transaction_id: str, away: object) -> Generator[steps.Step, Any, None]:
         yield steps.InsertOutcome(transaction_id)
 
     patch(steps, "prepare", prepare)

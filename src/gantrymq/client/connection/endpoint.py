@@ -184,6 +184,10 @@ class Endpoint:
         channel = self._greeted.get(address)
         return channel if channel is not None and channel.alive else None
 
+    def has_broker(self) -> bool:
+        """Whether an open and greeted channel to any broker is there. From any thread."""
+        return any(channel.alive for channel in list(self._greeted.values()))
+
     async def channel(self, address: str, timeout_ms: int) -> ClientChannel:
         """The channel to a broker; a new one is greeted first. Raises Unreachable."""
         channel = self.ready(address)

@@ -156,6 +156,10 @@ class Halves:
             self._send_end(half, begun, half.outcome)
         self._step()
 
+    def longest_commits(self) -> bool:
+        """The commit begins, unless a check has given the transaction up: then False."""
+        return self.longest is None or self.longest.commit()
+
     # Waiting.
 
     def are_stored(self, count: int) -> bool:
@@ -176,6 +180,14 @@ class Halves:
     def when_stored(self, done: Done) -> None:
         """Call ``done`` when ``stored`` would return or raise."""
         self._wait(partial(self._tell_stored, done))
+
+    def when_stored_or_late(self, done: Done, within_s: float) -> None:
+        """The same, but ``done`` gets False when that takes longer than ``within_s`` from now."""
+        told = _Once(done)
+        self.when_stored(told.stored)
+        if not told.told:
+            assert self._loop is not None
+            told.timer = self._loop.call_later(max(0.0, within_s), told.late)
 
     async def end(self, outcome: ListenerAnswer) -> Sequence[TransactionSendResult]:
         """``begin_to_end`` and ``ended``."""
@@ -297,6 +309,31 @@ class Halves:
             assert isinstance(half.begun, SentHalf) and half.outcome is not None
             self._tasks.start("late end of a half", self._sender.finish_late(half.begun, half.outcome))
         self._step()
+
+
+class _Once:
+    """Who waits for halves, but not for ever."""
+
+    __slots__ = ("_done", "timer", "told")
+
+    def __init__(self, done: Done) -> None:
+        self._done = done
+        self.told = False
+        self.timer: asyncio.TimerHandle | None = None
+
+    def stored(self, _: Any, error: BaseException | None) -> None:
+        self._tell(True, error)
+
+    def late(self) -> None:
+        self._tell(False, None)
+
+    def _tell(self, stored: bool, error: BaseException | None) -> None:
+        if self.told:
+            return
+        self.told = True
+        if self.timer is not None:
+            self.timer.cancel()
+        self._done(stored, error)
 
 
 async def _awaited(begin: Callable[[Done], None]) -> Any:

@@ -18,10 +18,10 @@ from gantrymq.sql.connections.drivers import (
     verify_end,
     verify_status,
 )
-from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
+from gantrymq.sql.rows.dialect import BEGIN, DatabaseKind, Dialect
 from gantrymq.sql.rules import proof
 from gantrymq.sql.rules.outcomes import Statement
-from gantrymq.sql.transaction.database import Rows
+from gantrymq.sql.transaction.database import Counted, Rows
 
 
 class AsyncDriver(Protocol):
@@ -226,3 +226,17 @@ class AsyncConnectionDatabase:
         finally:
             await driver.close()
         return rows
+
+    async def together(self, statements: Sequence[Counted]) -> bool:
+        driver = self.driver_of(await self.connect())
+        try:
+            await driver.stand_alone()
+            await driver.execute((BEGIN[driver.dialect().kind], ()))
+            for text, parameters, count in statements:
+                if await driver.insert((text, parameters)) != count:
+                    await driver.execute(("ROLLBACK", ()))
+                    return False
+            await driver.execute(("COMMIT", ()))
+        finally:
+            await driver.close()
+        return True

@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import Any
 
 from gantrymq.sql.connections.drivers import driver_of
-from gantrymq.sql.rows.dialect import Dialect
-from gantrymq.sql.transaction.database import Rows
+from gantrymq.sql.rows.dialect import BEGIN, Dialect
+from gantrymq.sql.transaction.database import Counted, Rows
 
 
 class ConnectionDatabase:
@@ -43,3 +43,15 @@ class ConnectionDatabase:
             for statement in statements:
                 rows = driver.execute(statement) or rows
         return rows
+
+    def together(self, statements: Sequence[Counted]) -> bool:
+        with closing(self.connect_checked()) as connection:
+            driver = driver_of(connection)
+            driver.stand_alone(self.wait_ms)
+            driver.execute((BEGIN[driver.dialect().kind], ()))
+            for text, parameters, count in statements:
+                if driver.insert((text, parameters)) != count:
+                    driver.execute(("ROLLBACK", ()))
+                    return False
+            driver.execute(("COMMIT", ()))
+        return True

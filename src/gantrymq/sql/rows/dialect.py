@@ -48,6 +48,13 @@ class DatabaseKind(enum.Enum):
         return made
 
 
+BEGIN: Final = {
+    DatabaseKind.POSTGRESQL: "BEGIN",
+    DatabaseKind.MYSQL: "BEGIN",
+    DatabaseKind.MARIADB: "BEGIN",
+    DatabaseKind.SQLITE: "BEGIN IMMEDIATE",  # it waits for whoever is writing; a later statement might not
+}
+"""Begins a transaction that writes, on a connection in autocommit."""
 KINDS: Final = {kind.value: kind for kind in DatabaseKind}
 SHARED_NAME: Final = DatabaseKind.MYSQL.value
 """What SQLAlchemy and Django also call MariaDB. Which of the two it is, they know behind the first connection."""

@@ -93,7 +93,7 @@ def engine_without_transactions(kind: DatabaseKind, row: tuple[str, str, str] | 
     return None
 
 
-def insert_there(dialect: Dialect, place: Place, *, marked: bool = False) -> str:
+def insert_there(dialect: Dialect, place: Place, *, marked: bool = False, outcome: int = 1) -> str:
     """The insert of an outcome. Parameters: the identity, the id, [the mark,] the note; elsewhere than on PostgreSQL
     and SQLite: the id, the note, the identity. See ``parameters_of``."""
     into = f"INSERT INTO {place.table} (id, outcome, note)"
@@ -103,11 +103,11 @@ def insert_there(dialect: Dialect, place: Place, *, marked: bool = False) -> str
         if marked:
             note = f"CASE WHEN current_setting('{SETTING}', true) = ? THEN {note} END"
         here = f"{_known(place)}{identity} = ?"
-        text = f"{into} VALUES (CASE WHEN {here} THEN CAST(? AS VARCHAR(32)) END, 1, {note})"
+        text = f"{into} VALUES (CASE WHEN {here} THEN CAST(? AS VARCHAR(32)) END, {outcome}, {note})"
     elif dialect.kind is DatabaseKind.SQLITE:
-        text = f"{into} VALUES (CASE WHEN {identity} = ? THEN ? END, 1, ?)"
+        text = f"{into} VALUES (CASE WHEN {identity} = ? THEN ? END, {outcome}, ?)"
     else:
-        text = f"{into} SELECT ?, 1, ? FROM {place.table} WHERE id = '{IDENTITY_ROW}' AND note = ?"  # nosec B608
+        text = f"{into} SELECT ?, {outcome}, ? FROM {place.table} WHERE id = '{IDENTITY_ROW}' AND note = ?"  # nosec B608
     return dialect.written(text)
 
 

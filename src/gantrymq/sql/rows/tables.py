@@ -5,7 +5,8 @@
 | column  | content                                                                                              |
 |---------|------------------------------------------------------------------------------------------------------|
 | id      | the id of the transaction; primary key, so that only one side can decide                              |
-| outcome | 1: committed, written by the local transaction itself; 2: rolled back, written by a check-back        |
+| outcome | 1: committed, written by the local transaction itself; 2: rolled back, written by a check-back; 3:   |
+|         | committed, and its messages are rows of the outbox: none of its half messages is ever delivered      |
 | note    | the producer group                                                                                    |
 
 Two rows are no transactions. Their ids begin with ``#``:
@@ -43,6 +44,9 @@ class Outcome(enum.IntEnum):
     """The row is no transaction."""
     COMMITTED = 1
     ROLLED_BACK = 2
+    BY_ROW = 3
+    """Committed. The messages are rows in the same transaction, see ``outbox_table``. Half messages of it that brokers
+    may have stored all the same, are rolled back."""
 
 
 def check_name(table: str) -> str:
@@ -52,20 +56,20 @@ def check_name(table: str) -> str:
     return table
 
 
-_EXACT: Final = {
+EXACT: Final = {
     DatabaseKind.POSTGRESQL: ' COLLATE "C"',
     DatabaseKind.MYSQL: " CHARACTER SET ascii COLLATE ascii_bin",
     DatabaseKind.MARIADB: " CHARACTER SET ascii COLLATE ascii_bin",
     DatabaseKind.SQLITE: "",
 }
 """Ids are compared byte by byte: that is what sorts them by time."""
-_WORDS: Final = {
+WORDS: Final = {
     DatabaseKind.POSTGRESQL: "",
     DatabaseKind.MYSQL: " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
     DatabaseKind.MARIADB: " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
     DatabaseKind.SQLITE: "",
 }
-_END: Final = {
+END: Final = {
     DatabaseKind.POSTGRESQL: "",
     DatabaseKind.MYSQL: " ENGINE=InnoDB",
     DatabaseKind.MARIADB: " ENGINE=InnoDB",
@@ -75,7 +79,7 @@ _END: Final = {
 
 def ddl(kind: DatabaseKind, outcomes: str = OUTCOMES, inbox: str = INBOX) -> list[str]:
     """The statements that make both tables and may be repeated."""
-    exact, words, end = _EXACT[kind], _WORDS[kind], _END[kind]
+    exact, words, end = EXACT[kind], WORDS[kind], END[kind]
     return [
         (
             f"CREATE TABLE IF NOT EXISTS {check_name(outcomes)} (\n"
@@ -100,7 +104,7 @@ def before_ddl(kind: DatabaseKind) -> list[str]:
 
 def inbox_ddl(kind: DatabaseKind, inbox: str = INBOX) -> list[str]:
     """The same for the inbox alone."""
-    words, end = _WORDS[kind], _END[kind]
+    words, end = WORDS[kind], END[kind]
     index = f"{inbox.rpartition('.')[2]}_by_time"
     table = (
         f"CREATE TABLE IF NOT EXISTS {check_name(inbox)} (\n"
@@ -134,10 +138,15 @@ class OutcomeStatements:
         values = f"INTO {name} (id, outcome, note)"
         self.insert: Final = written(f"INSERT {values} VALUES (?, ?, ?)")
         """id, outcome, note: of a row that is no transaction"""
+        self._values = values
+        self._written = written
         self.decide: Final = insert_there(dialect, place)
         """What a local transaction inserts; ``parameters_of`` has its parameters"""
         self.decide_marked: Final = insert_there(dialect, place, marked=True)
         """The same with the mark of its block. PostgreSQL only; elsewhere the mark is none of the statement's"""
+        self.decide_by_row: Final = insert_there(dialect, place, outcome=Outcome.BY_ROW)
+        self.decide_by_row_marked: Final = insert_there(dialect, place, marked=True, outcome=Outcome.BY_ROW)
+        """The same two for a transaction whose messages are rows"""
         self.find: Final = written(f"SELECT id, outcome, note FROM {name} WHERE id IN (?, '{CLEANED}', '{DATABASE}')")  # nosec B608
         """id. Rows of id, outcome, note: that of the transaction, and the two that are none, as far as there are any"""
         limit = {
@@ -155,6 +164,10 @@ class OutcomeStatements:
         """the horizon, twice"""
         self.cleaning: Final = BatchStatements(dialect, name, "id")
         """ids"""
+
+    def insert_more(self, count: int) -> str:
+        """id, outcome, note, of each: of transactions that are relayed together, see ``rules.relay``"""
+        return self._written(f"INSERT {self._values} VALUES {', '.join(['(?, ?, ?)'] * count)}")
 
 
 _UNLESS_CLEANED: Final = (

@@ -8,6 +8,7 @@ the two commit. Everything that is not certain is UNKNOWN, with a reason, and th
 |--------|----------------------------------------------|---------------------------------------------------|
 | FIND   | another database's identity, or none         | UNKNOWN                                           |
 | FIND   | committed                                    | COMMIT                                            |
+| FIND   | committed, messages by row                   | COMMIT, but ROLLBACK for every half message of it |
 | FIND   | rolled back                                  | ROLLBACK                                          |
 | FIND   | no row, and rows of that age may be deleted  | UNKNOWN                                           |
 | FIND   | no row                                       | CLAIM                                             |
@@ -61,11 +62,21 @@ class Answer:
     reason: str | None = None
     passing: bool = False
     """With UNKNOWN: the database failed, so asking again soon may help."""
+    by_row: bool = False
+    """With COMMIT: its messages are rows of the outbox."""
+
+    @property
+    def of_halves(self) -> LocalTransactionState:
+        """How its half messages end. Of a transaction whose messages are rows, none may be delivered."""
+        return LocalTransactionState.ROLLBACK if self.by_row else self.state
 
 
 COMMIT: Final = Answer(LocalTransactionState.COMMIT)
 ROLLBACK: Final = Answer(LocalTransactionState.ROLLBACK)
-_OUTCOMES: Final = {Outcome.COMMITTED: COMMIT, Outcome.ROLLED_BACK: ROLLBACK}
+COMMIT_BY_ROW: Final = Answer(LocalTransactionState.COMMIT, by_row=True)
+_OUTCOMES: Final = {
+    Outcome.COMMITTED: COMMIT, Outcome.ROLLED_BACK: ROLLBACK, Outcome.BY_ROW: COMMIT_BY_ROW,
+}  # fmt: skip
 
 
 def unknown(reason: str) -> Answer:

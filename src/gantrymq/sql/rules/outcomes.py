@@ -17,6 +17,8 @@ from gantrymq.sql.rows.tables import CLEANED, DATABASE, OUTCOMES, BatchStatement
 from gantrymq.sql.rules.claim import ATTEMPTS, Failed, Query, Rows
 
 Statement = tuple[str, tuple[Any, ...]]
+Counted = tuple[str, tuple[Any, ...], int]
+"""A statement, its parameters, and how many rows it must change."""
 IDENTITY_BYTES: Final = 8
 
 
@@ -36,11 +38,15 @@ class Outcomes:
         self._statements = OutcomeStatements(dialect, table, claim_timeout_ms)
         self._literal = OutcomeStatements(Dialect(dialect.kind, "qmark"), table).decide_marked
 
-    def insert(self, transaction_id: str, mark: str = "") -> Statement:
+    def insert(self, transaction_id: str, mark: str = "", *, by_row: bool = False) -> Statement:
         """What the local transaction executes before it commits. It inserts one row, or none, or fails as NOT_NULL when
         this is not the expected database or has not the ``mark``; see ``place``."""
         compared = bool(mark) and self.dialect.kind.facts.compares_mark
-        text = self._statements.decide_marked if compared else self._statements.decide
+        known = self._statements
+        if by_row:
+            text = known.decide_by_row_marked if compared else known.decide_by_row
+        else:
+            text = known.decide_marked if compared else known.decide
         return text, parameters_of(self.dialect.kind, transaction_id, self.identity, self.group, mark)
 
     def insert_and_commit(self, transaction_id: str, mark: str) -> str:
@@ -50,6 +56,11 @@ class Outcomes:
         # None has a quote in it: they are made here, or were checked.
         values = parameters_of(self.dialect.kind, transaction_id, self.identity, self.group, mark)
         return first + "".join(f"'{value}'{other}" for value, other in zip(values, others, strict=True)) + "; COMMIT"
+
+    def insert_more(self, transaction_ids: Sequence[str]) -> Statement:
+        """Further outcomes "committed", in a transaction in which ``insert`` has found that this is the database."""
+        rows = [(one, int(Outcome.COMMITTED), self.group) for one in transaction_ids]
+        return self._statements.insert_more(len(rows)), tuple(value for row in rows for value in row)
 
     def look(self) -> list[Statement]:
         """The two rows that are no transactions."""

@@ -3,29 +3,39 @@
 | when                                         | steps                                                               |
 |----------------------------------------------|---------------------------------------------------------------------|
 | before the database commits (``prepare``)    | HalvesStored, InsertOutcome                                         |
-| the database has committed (``committed``)   | EndHalves(COMMIT)                                                   |
+| the same, and no broker has stored them in   | HalvesStored, InsertOutcome(by_row), InsertRows. With ``always``    |
+| time, and ``when_broker_is_away`` is ``row`` | without the first one                                               |
+| the database has committed (``committed``)   | EndHalves(COMMIT); by row: EndHalves(ROLLBACK), then the rows       |
 | it rolled back, and no commit was tried      | EndHalves(ROLLBACK)                                                 |
 | (``rolled_back``)                            |                                                                     |
 | it failed once the outcome row was inserted: | Ask(...) as ``claim`` says, then EndHalves of the answer. UNKNOWN   |
 | the commit may have succeeded (``settle``)   | tells the brokers the reason, and they ask a check-back later       |
 
 The order of the first row is the promise: no outcome row may commit before every half message is safe on its broker,
-and no half message may be committed before the outcome row is.
+and no half message may be committed before the outcome row is. Where messages go as rows, the outcome row comes first
+all the same: it finds out whether this is the transaction of the block, and a row must not commit in another one.
+
+All messages of a transaction go the same way. So the outcome row says which way that was, and a check-back knows of
+each half message what becomes of it: those of a transaction by row are rolled back, also one that a broker has stored
+while nobody heard its answer.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.sql.rules.claim import Answer, Failed, Query, Rows, claim
+from gantrymq.sql.rules.claim import COMMIT, COMMIT_BY_ROW, Answer, Failed, Query, Rows, claim
 
 
 @dataclass(frozen=True, slots=True)
 class HalvesStored:
-    """Wait until all half messages are stored. Failing is raised into the steps."""
+    """Wait until all half messages are stored. Failing is raised into the steps.
+
+    Its answer: whether they are stored. False is possible only with Away.ROW: no broker has answered in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,12 @@ class InsertOutcome:
     """Insert the outcome row, in the local transaction itself."""
 
     transaction_id: str
+    by_row: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InsertRows:
+    """Insert the messages into the outbox, in the local transaction itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +66,37 @@ class EndHalves:
     answer: Answer
 
 
-Step = HalvesStored | InsertOutcome | Ask | EndHalves
+Step = HalvesStored | InsertOutcome | InsertRows | Ask | EndHalves
 Steps = Generator[Step, Any, Answer]
-_COMMIT = Answer(LocalTransactionState.COMMIT)
 _ROLLBACK = Answer(LocalTransactionState.ROLLBACK)
 
 
-def prepare(transaction_id: str) -> Generator[Step, Any, None]:
-    yield HalvesStored()
-    yield InsertOutcome(transaction_id)
+class Away(enum.Enum):
+    """What a local transaction does with its messages when no broker takes them: ``when_broker_is_away``."""
+
+    REFUSE = "refuse"
+    """It is rolled back."""
+    ROW = "row"
+    """They go into the outbox."""
+    ALWAYS = "always"
+    """They always go into the outbox. No commit waits for a broker."""
 
 
-def committed() -> Steps:
-    yield EndHalves(_COMMIT)
-    return _COMMIT
+def prepare(transaction_id: str, away: Away = Away.REFUSE) -> Generator[Step, Any, None]:
+    """``away``: ALWAYS also where it is known already that no broker answers."""
+    by_row = away is Away.ALWAYS
+    if not by_row:
+        stored = yield HalvesStored()
+        by_row = away is Away.ROW and stored is False
+    yield InsertOutcome(transaction_id, by_row)
+    if by_row:
+        yield InsertRows()
+
+
+def committed(by_row: bool = False) -> Steps:
+    answer = COMMIT_BY_ROW if by_row else COMMIT
+    yield EndHalves(answer)
+    return answer
 
 
 def rolled_back() -> Steps:

@@ -10,8 +10,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from gantrymq.errors import ConfigError
-from gantrymq.sql.rows.dialect import SHARED_NAME, Dialect, dialect_in_sqlalchemy
-from gantrymq.sql.transaction.database import Rows
+from gantrymq.sql.rows.dialect import BEGIN, SHARED_NAME, Dialect, dialect_in_sqlalchemy
+from gantrymq.sql.transaction.database import Counted, Rows
 
 _SHARED: Final = (StaticPool, SingletonThreadPool)
 """Pools that give out a connection which is in use already. One of SQLite in memory has these."""
@@ -56,6 +56,21 @@ class SqlAlchemyDatabase:
                 connection.invalidate()  # settings of it may be left behind, and nobody knows in what state it is
                 raise
         return rows
+
+    def together(self, statements: Sequence[Counted]) -> bool:
+        with self.engine.connect() as plain:
+            connection = plain.execution_options(isolation_level="AUTOCOMMIT")
+            try:
+                connection.exec_driver_sql(BEGIN[dialect_in_sqlalchemy(self.engine.dialect).kind])
+                for text, parameters, count in statements:
+                    if insert(connection, text, parameters) != count:
+                        connection.exec_driver_sql("ROLLBACK")
+                        return False
+                connection.exec_driver_sql("COMMIT")
+            except BaseException:
+                connection.invalidate()  # the transaction may be open
+                raise
+        return True
 
 
 def database_of(engine: Engine) -> SqlAlchemyDatabase:

@@ -79,10 +79,11 @@ def _commit(do_commit: Callable[[PoolProxiedConnection], None], connection: Pool
 
 def _insert(connection: PoolProxiedConnection, enlistment: Enlistment, statement: Statement) -> int:
     raw: Any = connection.driver_connection
-    # In the other two, a COMMIT of ours would not be the one of the transaction.
-    if not hasattr(raw, "pgconn") or raw.autocommit or raw.pgconn.pipeline_status:
+    last = enlistment.insert_and_commit
+    # In autocommit and in a pipeline, a COMMIT of ours would not be the one of the transaction.
+    if last is None or not hasattr(raw, "pgconn") or raw.autocommit or raw.pgconn.pipeline_status:
         return execute(connection, *statement)
-    execute(connection, enlistment.insert_and_commit, None)
+    execute(connection, last, None)
     return 1  # or it had failed
 
 

@@ -73,4 +73,4 @@ def told(message: MessageView, answer: Answer) -> ListenerAnswer:
     """The answer for the broker. One that is not certain is logged."""
     if answer.state is LocalTransactionState.UNKNOWN:
         log.warning("the outcome of message %s is not known: %s", message.message_id, answer.reason)
-    return ListenerAnswer(answer.state, remark=answer.reason, ask_again=answer.passing)
+    return ListenerAnswer(answer.of_halves, remark=answer.reason, ask_again=answer.passing)

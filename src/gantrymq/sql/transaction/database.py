@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from gantrymq.sql.rows.dialect import Dialect
+from gantrymq.sql.rules.outcomes import Counted as Counted
 
 Rows = Sequence[Sequence[Any]]
 
@@ -23,6 +24,13 @@ class Database(Protocol):
         be used again.
         """
 
+    def together(self, statements: Sequence[Counted]) -> bool:
+        """Execute the statements on one connection, in one transaction. False: one of them has changed another number
+        of rows than it must, and everything is rolled back.
+
+        Raises the driver's errors. Then it is not known whether the transaction has committed.
+        """
+
 
 class AsyncDatabase(Protocol):
     """The same on an event loop."""
@@ -30,6 +38,8 @@ class AsyncDatabase(Protocol):
     async def dialect(self) -> Dialect: ...
 
     async def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows: ...
+
+    async def together(self, statements: Sequence[Counted]) -> bool: ...
 
 
 class BlockingDatabase:
@@ -43,3 +53,6 @@ class BlockingDatabase:
 
     async def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows:
         return self._database.alone(statements)
+
+    async def together(self, statements: Sequence[Counted]) -> bool:
+        return self._database.together(statements)

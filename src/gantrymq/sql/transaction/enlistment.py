@@ -7,6 +7,10 @@
 |          | database may commit at any moment                              |                           |
 | ENDED    | the brokers were told how it ended                             |                           |
 
+With ``when_broker_is_away`` the messages may go into the outbox instead (``rules.steps``, ``Away``). Then PREPARED
+means that outcome row and rows are inserted. No half of it is waited for, and those on their way end with ROLLBACK.
+Once it is committed, ``Relay`` is told of the rows.
+
 A transaction that takes longer than ``longest_transaction`` is given up in OPEN when a broker asks; from PREPARED on
 the row decides (see ``client.sending.longest_transaction``).
 
@@ -41,12 +45,16 @@ from gantrymq.errors import (
 )
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.sql.rows.outbox_table import Row, row_id
 from gantrymq.sql.rules import steps
+from gantrymq.sql.rules.away import LONGEST_WAIT_S, is_away
 from gantrymq.sql.rules.broken import ELSEWHERE, refused
 from gantrymq.sql.rules.claim import Answer, Failed, Rows
 from gantrymq.sql.rules.outcomes import Statement
 from gantrymq.sql.rules.runner import perform, run_blocking
+from gantrymq.sql.rules.steps import Away
 from gantrymq.sql.transaction.local import LocalSteps
+from gantrymq.sql.transaction.relay import Relay
 from gantrymq.sql.transaction.waiters import LoopWaiter, Waiter
 
 log = logging.getLogger("gantrymq.sql")
@@ -76,7 +84,10 @@ class EnlistmentSteps:
 
     _on_loop: ClassVar = False
 
-    def __init__(self, local: LocalSteps, client: TransactionProducer, waiter: Waiter) -> None:
+    def __init__(
+        self, local: LocalSteps, client: TransactionProducer, waiter: Waiter, relay: Relay | None = None
+    ) -> None:
+        """``relay``: where rows go that are committed; None: messages never become rows."""
         self.transaction_id: Final = local.new_id()
         self.stage = Stage.OPEN
         self.answer: Answer | None = None
@@ -91,8 +102,19 @@ class EnlistmentSteps:
         self._longest = self._halves.longest
         self._waiter = waiter
         self._check = client.check
+        self._has_broker = client.has_broker
         self._last_moment = local.last_moment()
         self._numbers = itertools.count()
+        self._relay = relay
+        self._away = Away.REFUSE if relay is None else self._chosen(local)
+        self._messages: dict[int, Message] = {}
+        """Those that are not dropped, as far as they may become rows."""
+        self._rows: list[Row] = []
+        """Messages that are rows in the local transaction."""
+        self._sent_at = 0.0
+        """When the last message was sent, on the monotonic clock."""
+        self.by_row = False
+        """The outcome row says, or will say, that the messages are rows."""
         self._levels: dict[int, object] = {}
         """For each message that is not dropped, the savepoint it was sent in."""
         self._dropped = False
@@ -101,10 +123,16 @@ class EnlistmentSteps:
         """What the brokers are told when nobody holds this object any longer; None: they were told already."""
 
     @property
-    def insert_and_commit(self) -> str:
+    def insert_and_commit(self) -> str | None:
         """What a way in may execute instead of the statement that ``prepare`` gives it, if its database is
-        PostgreSQL."""
-        return self._local.outcomes.insert_and_commit(self.transaction_id, self.mark)
+        PostgreSQL. None: rows follow, so it is not the last statement."""
+        return None if self.by_row else self._local.outcomes.insert_and_commit(self.transaction_id, self.mark)
+
+    @staticmethod
+    def _chosen(local: LocalSteps) -> Away:
+        """How this transaction begins. While brokers are away, no half message is tried: each would wait for one."""
+        away = local.settings.away
+        return Away.ALWAYS if away is Away.ROW and local.waiting.away else away
 
     def __del__(self) -> None:
         left = getattr(self, "_left", None)
@@ -123,17 +151,24 @@ class EnlistmentSteps:
         if self._longest.given_up:
             raise TransactionClaimed(self.transaction_id)
         self._check(message)
-        marked = message.with_properties({**message.properties, **self._marks})
+        if self._away is Away.ALWAYS:
+            self._local.waiting.check_room(len(self._levels) + 1)
         number = next(self._numbers)  # one step, also for several threads
+        if self._away is not Away.REFUSE:
+            self._messages[number] = message.with_properties(dict(message.properties))
+            self._sent_at = self._local.clock.monotonic()
         self._levels[number] = level
-        self._waiter.post(self._halves.add, number, marked)
+        if self._away is not Away.ALWAYS:
+            marked = message.with_properties({**message.properties, **self._marks})
+            self._waiter.post(self._halves.add, number, marked)
 
     def drop(self, belongs: Callable[[object], bool]) -> None:
         """Roll back the messages whose level ``belongs`` to a savepoint that was rolled back."""
         gone = [number for number, level in list(self._levels.items()) if belongs(level)]
         for number in gone:
             del self._levels[number]
-        if gone:
+            self._messages.pop(number, None)
+        if gone and self._away is not Away.ALWAYS:
             self._dropped = True
             self._waiter.post(self._halves.drop, gone)
 
@@ -143,14 +178,16 @@ class EnlistmentSteps:
         if self._local.clock.monotonic() > self._last_moment:
             raise TransactionTooOld(self.transaction_id)
         self._committing = True
-        for step in steps.prepare(self.transaction_id):
-            await self._carry_out(step, insert)
+        await perform(steps.prepare(self.transaction_id, self._away), lambda step: self._carry_out(step, insert))
 
     async def _end(self, ending: steps.Steps) -> Answer:
         if self.stage is not Stage.ENDED or self.answer is None:
             self.answer = await perform(ending, self._carry_out)
         # A level may be an object of the session that has us. Without this, only the garbage collector would free them.
-        self._levels = {}
+        self._levels, self._messages = {}, {}
+        if self._rows and self.answer.by_row and self._relay is not None:
+            self._waiter.post(self._relay.committed, self._rows)
+            self._rows = []
         return self.answer
 
     def _settling(self) -> steps.Steps:
@@ -161,31 +198,16 @@ class EnlistmentSteps:
 
     async def _carry_out(
         self, step: steps.Step, insert: Insert | AsyncInsert | None = None
-    ) -> Rows | Failed | None:  # fmt: skip
+    ) -> Rows | Failed | bool | None:  # fmt: skip
         match step:
             case steps.HalvesStored():
-                if self._dropped or not self._halves.are_stored(len(self)):
-                    begun = self._waiter.begin(self._halves.when_stored)
-                    await begun if self._on_loop else begun()
-            case steps.InsertOutcome(transaction_id):
+                return await self._halves_stored()
+            case steps.InsertOutcome(transaction_id, by_row):
                 assert insert is not None
-                if not self._longest.commit():
-                    raise TransactionClaimed(transaction_id)
-                # From here on a failure may be one of a commit: the row decides.
-                self._left = FORGOTTEN
-                self.stage = Stage.PREPARED
-                outcomes = self._local.outcomes
-                try:
-                    found: Any = insert(outcomes.insert(transaction_id, self.mark))
-                    if self._on_loop:
-                        found = await found
-                except Exception as error:
-                    raised = refused(error, transaction_id, outcomes.table)
-                    if raised is None:
-                        raise
-                    raise raised from error
-                if not found:
-                    raise TransactionBroken(ELSEWHERE)
+                await self._insert_outcome(transaction_id, by_row, insert)
+            case steps.InsertRows():
+                assert insert is not None
+                await self._insert_rows(insert)
             case steps.Ask(query, transaction_id):
                 return await self._local.answer(query, transaction_id)
             case steps.EndHalves(answer):
@@ -200,10 +222,72 @@ class EnlistmentSteps:
                     log.warning("the brokers will ask how transaction %s ended: %s", self.transaction_id, error)
         return None
 
+    async def _halves_stored(self) -> bool:
+        """Whether they are; False: no broker has stored them in time, and the messages become rows."""
+        if self.by_row:  # ``wait_for_halves`` has found it
+            return False
+        if not self._dropped and self._halves.are_stored(len(self)):
+            return True
+        if self._away is not Away.ROW:
+            begun = self._waiter.begin(self._halves.when_stored)
+            await begun if self._on_loop else begun()
+            return True
+        try:
+            begun = self._waiter.begin(self._halves.when_stored_or_late, self._patience_s())
+            found = await begun if self._on_loop else begun()
+        except GantryError as error:
+            if not is_away(error, self._has_broker()):
+                raise
+            found = False
+        if not found:
+            self._local.waiting.away = True
+            self._local.waiting.check_room(len(self))
+            self.by_row = True
+        return bool(found)
+
+    def _patience_s(self) -> float:
+        """How long brokers may still take to store the half messages."""
+        after_ms = self._local.settings.row_after_ms
+        if after_ms == 0:
+            return LONGEST_WAIT_S if self._has_broker() else 0.0
+        return self._sent_at + after_ms / 1000 - self._local.clock.monotonic()
+
+    async def _insert_outcome(self, transaction_id: str, by_row: bool, insert: Insert | AsyncInsert) -> None:
+        if by_row:
+            self._local.waiting.check_room(len(self))
+        if not self._longest.commit():
+            raise TransactionClaimed(transaction_id)
+        # From here on a failure may be one of a commit: the row decides.
+        self._left = FORGOTTEN
+        self.stage, self.by_row = Stage.PREPARED, by_row
+        outcomes = self._local.outcomes
+        try:
+            found: Any = insert(outcomes.insert(transaction_id, self.mark, by_row=by_row))
+            if self._on_loop:
+                found = await found
+        except Exception as error:
+            raised = refused(error, transaction_id, outcomes.table)
+            if raised is None:
+                raise
+            raise raised from error
+        if not found:
+            raise TransactionBroken(ELSEWHERE)
+
+    async def _insert_rows(self, insert: Insert | AsyncInsert) -> None:
+        assert self._relay is not None
+        messages = [self._messages[number] for number in self._levels]
+        rows = [Row(row_id(self.transaction_id, number), message) for number, message in enumerate(messages)]
+        for statement in self._relay.inserts(rows):
+            done: Any = insert(statement)
+            if self._on_loop:
+                await done
+        self._rows = rows
+
     def _begin_to_end(self, answer: Answer) -> Any:
-        """End the halves; returns what waits until brokers have answered, if that is wanted."""
-        outcome, begun = ListenerAnswer(answer.state, remark=answer.reason), None
-        if self._local.settings.wait_for_brokers:
+        """End the halves; returns what waits until brokers have answered, if that is wanted. Nobody waits for the
+        rollback of halves whose messages are rows: their broker is away."""
+        outcome, begun = ListenerAnswer(answer.of_halves, remark=answer.reason), None
+        if self._local.settings.wait_for_brokers and not (answer.by_row or self.by_row):
             begun = self._waiter.begin(self._halves.end_then, outcome)
         else:
             self._waiter.post(self._halves.begin_to_end, outcome)
@@ -219,13 +303,13 @@ class Enlistment(EnlistmentSteps):
         super().send(message, level)
         # A flush of the commit itself sends it, or another thread: it must be stored before that goes on. What was
         # posted before the commit began to wait is seen there.
-        if self._committing:
+        if self._committing and self._away is not Away.ALWAYS and not self.by_row:
             self._waiter.begin(self._halves.when_stored)()
 
     def wait_for_halves(self) -> None:
         """The first part of ``prepare``, for a way in that has something to do between the parts. Raises the errors of
         sending."""
-        if len(self) and self.stage is Stage.OPEN:
+        if len(self) and self.stage is Stage.OPEN and self._away is not Away.ALWAYS:
             run_blocking(self._carry_out, steps.HalvesStored())
 
     def prepare(self, insert: Insert) -> None:
@@ -237,7 +321,7 @@ class Enlistment(EnlistmentSteps):
 
     def committed(self) -> Answer:
         """The database has committed: end the halves. Raises TransactionConflict."""
-        return run_blocking(self._end, steps.committed())
+        return run_blocking(self._end, steps.committed(self.by_row))
 
     def rolled_back(self) -> Answer:
         """It is certain that the database has not committed, and never will: no commit was sent to it."""
@@ -254,9 +338,9 @@ class AsyncEnlistment(EnlistmentSteps):
 
     _on_loop = True
 
-    def __init__(self, local: LocalSteps, client: TransactionProducer) -> None:
+    def __init__(self, local: LocalSteps, client: TransactionProducer, relay: Relay | None = None) -> None:
         self._own = LoopWaiter()
-        super().__init__(local, client, self._own)
+        super().__init__(local, client, self._own, relay)
 
     def send(self, message: Message, level: object = None) -> None:
         if self.stage is not Stage.OPEN:
@@ -271,7 +355,7 @@ class AsyncEnlistment(EnlistmentSteps):
 
     async def committed(self) -> Answer:
         """See ``Enlistment.committed``."""
-        return await self._end(steps.committed())
+        return await self._end(steps.committed(self.by_row))
 
     async def rolled_back(self) -> Answer:
         """See ``Enlistment.rolled_back``."""

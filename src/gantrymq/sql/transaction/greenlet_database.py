@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gantrymq.sql.rows.dialect import Dialect
-from gantrymq.sql.transaction.database import AsyncDatabase, Database, Rows
+from gantrymq.sql.transaction.database import AsyncDatabase, Counted, Database, Rows
 
 
 class GreenletDatabase:
@@ -27,6 +27,12 @@ class GreenletDatabase:
 
         rows: Rows = await greenlet_spawn(self._database.alone, statements)
         return rows
+
+    async def together(self, statements: Sequence[Counted]) -> bool:
+        from sqlalchemy.util import greenlet_spawn
+
+        done: bool = await greenlet_spawn(self._database.together, statements)
+        return done
 
 
 def for_loop(database: Any) -> AsyncDatabase:

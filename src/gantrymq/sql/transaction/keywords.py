@@ -18,3 +18,7 @@ class TransactionsSettings(TransactionProducerSettings, total=False):
     wait_for_brokers: bool
     table: str
     inbox_table: str
+    when_broker_is_away: str
+    row_after_ms: int
+    row_limit: int
+    outbox_table: str

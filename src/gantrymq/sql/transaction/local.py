@@ -10,13 +10,17 @@ from gantrymq.message import properties
 from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.rng import Rng, SystemRng
 from gantrymq.sql.rows import transaction_id
+from gantrymq.sql.rows.outbox_table import OutboxStatements, outbox_ddl
 from gantrymq.sql.rows.tables import ddl
 from gantrymq.sql.rules.claim import Failed, Query, Rows
 from gantrymq.sql.rules.creation import create
 from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, Statement, failed
+from gantrymq.sql.rules.relay import find
 from gantrymq.sql.rules.runner import perform, run_blocking
-from gantrymq.sql.transaction.database import AsyncDatabase, BlockingDatabase, Database
+from gantrymq.sql.rules.steps import Away
+from gantrymq.sql.transaction.database import AsyncDatabase, BlockingDatabase, Counted, Database
 from gantrymq.sql.transaction.settings import TransactionsConfig
+from gantrymq.sql.transaction.waiting import Waiting
 from gantrymq.sql.upkeep.cleaning import DAY_S
 
 
@@ -25,12 +29,15 @@ class LocalSteps:
 
     identity: str
     outcomes: Outcomes
+    outbox: OutboxStatements
+    """With ``when_broker_is_away`` other than ``refuse``."""
 
     def __init__(self, port: AsyncDatabase, settings: TransactionsConfig, clock: Clock, rng: Rng) -> None:
         self.settings: Final = settings
         self.clock: Final = clock
         self.rng: Final = rng
         self._port = port
+        self.waiting: Final = Waiting(clock, settings)
 
     async def _open(self) -> None:
         """Find out what the database is. Raises ConfigError when the outcome table is missing."""
@@ -40,10 +47,29 @@ class LocalSteps:
         )  # fmt: skip
         self.identity = await perform(self.outcomes.identify(self.rng.token(IDENTITY_BYTES).hex()), self._alone)
         await perform(self.outcomes.find_place(), self._alone)
+        if self.settings.away is not Away.REFUSE:
+            await self.open_outbox()
+
+    async def open_outbox(self) -> None:
+        """Find out where the outbox is. Raises ConfigError when the table is missing."""
+        table, kind = self.settings.outbox_table, self.outcomes.dialect.kind
+        self.outbox = OutboxStatements(self.outcomes.dialect, table, await perform(find(kind, table), self._alone))
+
+    async def together(self, statements: Sequence[Counted]) -> bool | Failed:
+        """Statements in one transaction on a connection of their own."""
+        try:
+            return await self._port.together(statements)
+        except Exception as error:  # noqa: BLE001 - ``failed`` raises what no database said
+            return failed(error)
+
+    async def ask_outbox(self, statement: Statement) -> Rows | Failed:
+        """A statement about the outbox on a connection of its own."""
+        return await self._alone([statement])
 
     async def _create_tables(self) -> None:
         kind = (await self._port.dialect()).kind
-        await perform(create(ddl(kind, self.settings.table, self.settings.inbox_table)), self._port.alone)
+        tables = ddl(kind, self.settings.table, self.settings.inbox_table)
+        await perform(create([*tables, *outbox_ddl(kind, self.settings.outbox_table)]), self._port.alone)
         await self._open()
 
     async def _alone(self, statements: Sequence[Statement]) -> Rows | Failed:
@@ -90,7 +116,7 @@ class Local(LocalSteps):
 
 
 def create_tables(database: Database, settings: TransactionsConfig) -> None:
-    """Create both tables unless they exist, and the row with the database's identity."""
+    """Create our tables unless they exist, and the row with the database's identity."""
     run_blocking(LocalSteps(BlockingDatabase(database), settings, SystemClock(), SystemRng())._create_tables)
 
 
@@ -108,5 +134,5 @@ class AsyncLocal(LocalSteps):
         await self._open()
 
     async def create_tables(self) -> None:
-        """Create both tables unless they exist, and the row with the database's identity."""
+        """Create our tables unless they exist, and the row with the database's identity."""
         await self._create_tables()

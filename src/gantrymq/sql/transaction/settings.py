@@ -7,7 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from gantrymq.errors import ConfigError
+from gantrymq.sql.rows.outbox_table import OUTBOX
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, check_name
+from gantrymq.sql.rules.steps import Away
 from gantrymq.sql.upkeep.cleaning import KEPT_S, check_age
 
 
@@ -29,10 +31,28 @@ class TransactionsConfig:
     committed: the brokers are told in the background, and the messages are delivered a moment later."""
     table: str = OUTCOMES
     inbox_table: str = INBOX
+    when_broker_is_away: str = Away.REFUSE.value
+    """What a commit does when no broker takes its messages: ``refuse`` rolls it back and raises; ``row`` puts the
+    messages into the outbox table, in the same database transaction; ``always`` does that without asking a broker."""
+    row_after_ms: int = 200
+    """With ``row``: ms after the last message of a transaction in which brokers must have stored all of them. 0: as
+    long as a send may take, but nobody waits when no connection to a broker is up."""
+    row_limit: int = 100_000
+    """How many messages of the group may be in the outbox. Then a transaction that needs it is refused."""
+    outbox_table: str = OUTBOX
 
     def __post_init__(self) -> None:
         check_name(self.table)
         check_name(self.inbox_table)
+        check_name(self.outbox_table)
+        if self.when_broker_is_away not in [away.value for away in Away]:
+            raise ConfigError(
+                f"when_broker_is_away is 'refuse', 'row' or 'always', not {self.when_broker_is_away!r}; see docs/sql.md"
+            )
+        for name, least, top in (("row_after_ms", 0, 60_000), ("row_limit", 1, 100_000_000)):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= top:
+                raise ConfigError(f"{name} is a whole number from {least} to {top}, not {number!r}")
         for name, most in (("longest_transaction", 31 * 86_400), ("claim_timeout", 60)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
@@ -41,6 +61,10 @@ class TransactionsConfig:
             raise ConfigError(f"wait_for_brokers is True or False, not {self.wait_for_brokers!r}")
         if self.keep_rows is not None:
             check_age(self.keep_rows, self.longest_transaction)
+
+    @property
+    def away(self) -> Away:
+        return Away(self.when_broker_is_away)
 
 
 _OURS = frozenset(field.name for field in fields(TransactionsConfig))

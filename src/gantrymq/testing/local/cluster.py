@@ -216,6 +216,14 @@ class LocalCluster(PassingTime):
         """Start the broker again on its store, after a crash (``kill``: as by ``kill -9``) or in order."""
         self._calls.run(self._servers.restart_broker(kill=kill))
 
+    def stop_broker(self) -> None:
+        """The broker is gone, as by ``kill -9``, until ``start_broker``."""
+        self._calls.run(self._servers.stop_broker())
+
+    def start_broker(self) -> None:
+        """Start the broker again on its store, behind ``stop_broker``."""
+        self._calls.run(self._servers.start_broker())
+
     def kill(self, client: object) -> None:
         """Cut a client off for ever, as when its process is killed: it says goodbye to nobody, and what it sends or
         decides from now on arrives nowhere. May be called inside of its listener."""

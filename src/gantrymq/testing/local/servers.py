@@ -100,6 +100,9 @@ class Servers:
         self.kill_broker()
         await self.start_broker()
 
+    async def stop_broker(self) -> None:
+        self.kill_broker()
+
     def kill_broker(self) -> None:
         """As by SIGKILL: what it has written is there, what it wanted to write is not, and nobody is told."""
         node, self._node, self.broker, self._door = self._node, None, None, None

@@ -1,0 +1,72 @@
+"""How rows of the outbox become messages. Pure: who takes a row, and in which transaction it is deleted.
+
+Taking a row is a local transaction with a message, as the user's own one was:
+
+| step                                                                | the process dies behind it                     |
+|---------------------------------------------------------------------|------------------------------------------------|
+| a process takes rows: nobody else does, for some seconds            | somebody else takes them then                  |
+| it sends their half messages, each under a new transaction id       | a check-back finds no outcome: rolled back     |
+| in one database transaction, it deletes the rows and inserts an     | a check-back finds the outcome, and commits    |
+| outcome row for each. If one row is gone, all of it is rolled back  |                                                |
+| it commits the half messages                                        | done                                           |
+
+So two that took the same row by accident cannot both send it: only one of them deletes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Final
+
+from gantrymq.errors import ConfigError
+from gantrymq.sql.rows.dialect import DatabaseKind
+from gantrymq.sql.rows.failures import Failure
+from gantrymq.sql.rows.outbox_table import OutboxStatements
+from gantrymq.sql.rows.place import Place, engine_without_transactions, read_place, where
+from gantrymq.sql.rules.claim import Failed, Rows
+from gantrymq.sql.rules.outcomes import Counted, Outcomes, Statement
+
+PROBE: Final = 1
+"""How many rows are sent as long as no broker answers."""
+
+
+def find(kind: DatabaseKind, table: str) -> Generator[Sequence[Statement], Rows | Failed, Place]:
+    """Where the outbox is; see ``place``. Raises ConfigError when it is missing, or has no transactions."""
+    looked = yield [(f"SELECT id FROM {table} WHERE id = ''", ())]  # nosec B608 # the name was checked
+    if isinstance(looked, Failed):
+        raise ConfigError(missing(table) if looked.failure is Failure.NO_TABLE else unreadable(table, looked.reason))
+    rows = yield [(where(kind, table), ())]
+    row = None if isinstance(rows, Failed) or not rows else tuple(str(value) for value in rows[0])
+    found = row if row is not None and len(row) == 3 else None
+    engine = engine_without_transactions(kind, found)
+    if engine is not None:
+        raise ConfigError(
+            f"the table {table} has the storage engine {engine}, which cannot roll anything back. Change it: "
+            f"ALTER TABLE {table} ENGINE=InnoDB"
+        )
+    return read_place(kind, table, found)
+
+
+def missing(table: str) -> str:
+    return (
+        f"the database has no table {table}, which when_broker_is_away='row' and 'always' need: call create_table() "
+        "once, or put the statements of `gantry sql ddl --dialect ...` into your migrations. Or leave "
+        "when_broker_is_away out, and a commit is refused while no broker answers"
+    )
+
+
+def unreadable(table: str, reason: str) -> str:
+    return f"the table {table} cannot be read: {reason}"
+
+
+def delivery(outcomes: Outcomes, outbox: OutboxStatements, rows: Sequence[tuple[str, str]]) -> list[Counted]:
+    """The database transaction in which rows leave the outbox. ``rows``: the id of each, and the id of the local
+    transaction that its half message names."""
+    ids = tuple(row for row, _ in rows)
+    transactions = [transaction for _, transaction in rows]
+    text, parameters = outcomes.insert(transactions[0])
+    statements: list[Counted] = [(outbox.delete(len(ids)), ids, len(ids)), (text, parameters, 1)]
+    if len(transactions) > 1:
+        text, parameters = outcomes.insert_more(transactions[1:])
+        statements.append((text, parameters, len(transactions) - 1))
+    return statements

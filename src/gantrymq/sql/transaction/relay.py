@@ -1,0 +1,300 @@
+"""Sends the rows of the outbox: at once those that this process has committed, and later those of processes that died.
+
+It lives on the event loop of the client. The steps of one delivery are those of ``rules.relay``. Nothing is looked for
+while this process commits rows and brokers take them: the messages are still in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from gantrymq.client.listener import ListenerAnswer
+from gantrymq.client.sending.halves import Halves
+from gantrymq.client.transaction_producer import TransactionProducer
+from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.sql.rows.outbox_table import REFUSED_MS, TAKEN_MS, Row, decode, encode, portions
+from gantrymq.sql.rules import steps
+from gantrymq.sql.rules.away import is_away
+from gantrymq.sql.rules.claim import Failed, Rows
+from gantrymq.sql.rules.outcomes import Statement, failed
+from gantrymq.sql.rules.relay import PROBE, delivery
+from gantrymq.sql.rules.runner import perform
+from gantrymq.sql.transaction.database import AsyncDatabase
+from gantrymq.sql.transaction.local import LocalSteps
+
+log = logging.getLogger("gantrymq.sql")
+BATCH: Final = 100
+"""Rows in one transaction of the database. Those that a broker refuses are left out of it."""
+KEPT: Final = 2_000
+"""Messages that are kept in memory after their commit. Further ones are read from the table."""
+LOOK_S: Final = 5.0
+"""How often a process looks for rows that others have left."""
+AGAIN_S: Final = 0.2
+AGAIN_MOST_S: Final = 1.0
+"""How long it waits before it tries again, when no broker has taken anything; the pauses double."""
+COUNT_S: Final = 1.0
+"""How often rows are counted while there are some. Between two counts, a process knows of its own rows only."""
+STOP_S: Final = 5.0
+"""How long the end of a program waits for rows that it has just committed. Others send what is left."""
+COMMIT: Final = ListenerAnswer(LocalTransactionState.COMMIT)
+ROLLBACK: Final = ListenerAnswer(LocalTransactionState.ROLLBACK)
+INTERRUPTED: Final = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the relay of rows was interrupted")
+
+
+class _Sending:
+    """A row on its way, under a local transaction of its own."""
+
+    __slots__ = ("error", "halves", "row", "transaction_id")
+
+    def __init__(self, row: Row, transaction_id: str, halves: Halves) -> None:
+        self.row = row
+        self.transaction_id = transaction_id
+        self.halves = halves
+        self.error: BaseException | None = None
+
+
+class Relay:
+    """The rows of one producer group in one database, as one process sends them."""
+
+    def __init__(self, local: LocalSteps, database: AsyncDatabase, client: TransactionProducer) -> None:
+        """``database``: may be asked on the client's event loop, and never blocks it."""
+        self._local = local
+        self._database = database
+        self._client = client
+        self._clock = local.clock
+        self._waiting = local.waiting
+        self._me = local.rng.token(16).hex()
+        """What stands for this process in ``taken_by``."""
+        self._fresh: deque[Row] = deque()
+        """Rows that this process has committed."""
+        self._more = True
+        """There may be rows that are not in ``_fresh``."""
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+        self._counted_at = 0.0
+        self._since_count = 0
+        """Rows that were committed while a count was under way: it may have missed them."""
+
+    # For local transactions. From any thread:
+
+    def inserts(self, rows: Sequence[Row]) -> list[Statement]:
+        """The statements that insert rows."""
+        outbox, group = self._local.outbox, self._local.settings.group
+        stored = [(row.id, row.message.topic, encode(row.message)) for row in rows]
+        return [
+            (
+                outbox.insert(len(some)),
+                tuple(
+                    value
+                    for row, topic, message in some
+                    for value in (row, group, topic, outbox.blob(message), self._me, TAKEN_MS)
+                ),
+            )
+            for some in portions(stored)
+        ]  # fmt: skip
+
+    # On the event loop:
+
+    def committed(self, rows: Sequence[Row]) -> None:
+        """These rows are in the table now."""
+        self._waiting.count += len(rows)
+        self._since_count += len(rows)
+        if len(self._fresh) + len(rows) <= KEPT:
+            self._fresh.extend(rows)
+        else:
+            self._more = True
+        self._wake.set()
+
+    def start(self) -> None:
+        self._task = self._client.start_task("rows of the outbox", self._run())
+
+    async def stop(self, within_s: float) -> None:
+        """Send what this process has committed, as long as brokers take it and that takes no longer than this."""
+        self._stopping = True
+        self._wake.set()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=within_s)
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        pause_s = 0.0
+        while True:
+            try:
+                pause_s = await self._round(pause_s)
+            except Exception as error:  # noqa: BLE001 - nobody waits for it, and the next round tries again
+                log.warning("rows of the outbox could not be sent, and are tried again: %r", error)
+                pause_s = AGAIN_MOST_S
+            if self._stopping:
+                return
+            await self._pause(pause_s)
+
+    async def _pause(self, pause_s: float) -> None:
+        """Wait for rows, or for the end of a pause in which brokers may come back."""
+        if pause_s:
+            await self._clock.sleep(pause_s)
+            return
+        timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+
+    def _look(self) -> None:
+        self._more = True
+        self._wake.set()
+
+    async def _round(self, pause_s: float) -> float:
+        """Send rows until there are none, or no broker takes them. How long to wait then; 0: until there are rows."""
+        self._wake.clear()
+        while True:
+            rows = await self._next()
+            await self._count()
+            if not rows:
+                self._waiting.away = False  # the next transaction finds out
+                return 0.0
+            if not await self._deliver(rows):
+                return min(AGAIN_MOST_S, 2 * pause_s or AGAIN_S)
+            pause_s = 0.0
+            if self._stopping and not self._fresh:
+                return 0.0
+
+    async def _next(self) -> list[Row]:
+        """The rows that are sent next."""
+        away = self._waiting.away
+        if self._fresh and not away:
+            return [self._fresh.popleft() for _ in range(min(BATCH, len(self._fresh)))]
+        if not (self._more or away):
+            return []
+        self._fresh.clear()  # they are in the table, too
+        return await self._take(PROBE if away else BATCH)
+
+    async def _take(self, count: int) -> list[Row]:
+        outbox, group, me = self._local.outbox, self._local.settings.group, self._me
+        await self._ask([(outbox.take, (me, TAKEN_MS, group, me, count))])
+        found = await self._ask([(outbox.taken, (group, me, count))])
+        self._more = len(found) == count
+        return [decode(*row) for row in found]
+
+    async def _count(self, *, now: bool = False) -> None:
+        moment = self._clock.monotonic()
+        if moment - self._counted_at < COUNT_S and not now:
+            return
+        self._counted_at = moment
+        self._since_count = 0
+        limit = self._local.settings.row_limit + 1
+        found = await self._ask([(self._local.outbox.figures, (self._local.settings.group, limit))])
+        count = int(found[0][0]) + self._since_count
+        self._waiting.counted(count, None if found[0][1] is None else str(found[0][1]))
+
+    async def _ask(self, statements: Sequence[Statement]) -> Rows:
+        return await self._database.alone(list(statements))
+
+    # One delivery.
+
+    async def _deliver(self, rows: Sequence[Row]) -> bool:
+        """Whether brokers take messages."""
+        sendings = [self._begin(row) for row in rows]
+        try:
+            await self._stored(sendings)
+            safe = [one for one in sendings if one.error is None and one.halves.longest_commits()]
+            answers = await self._leave_table(safe)
+        except BaseException:
+            for one in sendings:
+                one.halves.abandon(INTERRUPTED)
+            raise
+        for one in sendings:
+            one.halves.begin_to_end(answers.get(one.transaction_id, ROLLBACK))
+        sent = sum(answer is COMMIT for answer in answers.values())
+        self._waiting.count = max(0, self._waiting.count - sent)
+        return await self._judge(sendings, safe)
+
+    def _begin(self, row: Row) -> _Sending:
+        local = self._local
+        transaction_id = local.new_id()
+        one = _Sending(row, transaction_id, self._client.halves(local.settings.longest_transaction))
+        marks = local.marks_of(transaction_id)
+        one.halves.add(0, row.message.with_properties({**row.message.properties, **marks}))
+        return one
+
+    async def _stored(self, sendings: Sequence[_Sending]) -> None:
+        """Wait until each half message is stored, or has failed."""
+        waits: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        left = len(sendings)
+
+        def told(one: _Sending, _: Any, error: BaseException | None) -> None:
+            nonlocal left
+            one.error = error
+            left -= 1
+            if not left and not waits.done():
+                waits.set_result(None)
+
+        for one in sendings:
+            one.halves.when_stored(partial(told, one))
+        await waits
+
+    async def _leave_table(self, safe: Sequence[_Sending]) -> dict[str, ListenerAnswer]:
+        """Delete the rows, and decide their transactions. How each ends."""
+        if not safe:
+            return {}
+        pairs = [(one.row.id, one.transaction_id) for one in safe]
+        done = await self._together(pairs)
+        if done is True:
+            return dict.fromkeys((transaction for _, transaction in pairs), COMMIT)
+        if isinstance(done, Failed):
+            answer = await self._settle(pairs[0][1])
+            return dict.fromkeys((transaction for _, transaction in pairs), answer)
+        if len(safe) == 1:  # somebody else has sent it
+            return {pairs[0][1]: ROLLBACK}
+        answers: dict[str, ListenerAnswer] = {}
+        for one in safe:
+            answers |= await self._leave_table([one])
+        return answers
+
+    async def _together(self, pairs: Sequence[tuple[str, str]]) -> bool | Failed:
+        try:
+            return await self._database.together(delivery(self._local.outcomes, self._local.outbox, pairs))
+        except Exception as error:  # noqa: BLE001 - ``failed`` raises what no database said
+            return failed(error)
+
+    async def _settle(self, transaction_id: str) -> ListenerAnswer:
+        """The database did not say whether it committed. One outcome row speaks for all that were inserted with it."""
+
+        async def ask(step: steps.Ask) -> Rows | Failed:
+            try:
+                return await self._ask(self._local.outcomes.query(step.query, step.transaction_id))
+            except Exception as error:  # noqa: BLE001 - as above
+                return failed(error)
+
+        answer = await perform(steps.ask(transaction_id, self._local.identity), ask)
+        return ListenerAnswer(answer.state, remark=answer.reason)
+
+    async def _judge(self, sendings: Sequence[_Sending], safe: Sequence[_Sending]) -> bool:
+        """What the errors of brokers say: whether brokers take messages, and which rows they refuse."""
+        waiting, connected = self._waiting, self._client.has_broker()
+        errors = [(one, one.error) for one in sendings if one.error is not None]
+        refused = [one for one, error in errors if not is_away(error, connected)]
+        if refused:
+            ids = [one.row.id for one in refused]
+            log.warning(
+                "%d rows of the outbox were refused, and are tried again in %d s; the first one is %s: %s",
+                len(ids), REFUSED_MS // 1000, ids[0], refused[0].error,
+            )  # fmt: skip
+            await self._ask([(self._local.outbox.leave(len(ids)), (REFUSED_MS, *ids))])
+        if len(errors) > len(refused):
+            self._more = True
+        if safe or len(errors) == len(refused):
+            if waiting.away:
+                log.info("brokers take messages again: %d wait in the outbox", waiting.count)
+                waiting.away, self._more = False, True
+            return True
+        if not waiting.away:
+            log.warning("no broker takes messages; they wait in the outbox: %s", errors[0][1])
+            waiting.away = True
+        return False

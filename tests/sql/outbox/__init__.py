@@ -1,0 +1,1 @@
+"""Messages that go into the outbox table while no broker takes them."""

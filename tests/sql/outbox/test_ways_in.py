@@ -1,0 +1,127 @@
+"""Messages by row through the other ways in: sessions, sessions that exist already, Core, and event loops."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.orm import sessionmaker
+
+from gantrymq import Message
+from gantrymq.sql import AsyncTransactions, Transactions, send
+from tests.sql.outbox.rows_shop import RowsShop, shop
+
+__all__ = ["shop"]
+AWAY = pytest.mark.parametrize("away", ["row", "always"])
+INSERT = text("INSERT INTO orders VALUES (:id)")
+
+
+def options(away: str) -> dict[str, Any]:
+    return {"name_servers": "127.0.0.1:9876", "when_broker_is_away": away, "send_timeout_ms": 1000}
+
+
+def message(number: int) -> Message:
+    return Message("orders", b"%d" % number)
+
+
+@AWAY
+def test_sessions_and_core(shop: RowsShop, away: str) -> None:
+    engine = create_engine(shop.place.url())
+    transactions = Transactions("order-service", engine, **options(away))
+    own, core = sessionmaker(engine), create_engine(shop.place.url())
+    transactions.attach(own)
+    transactions.attach(core)
+
+    def sell(first: int) -> None:
+        with transactions.begin() as tx:
+            for number in (first, first + 1):
+                tx.session.execute(INSERT, {"id": number})
+                tx.send(message(number))
+        with own.begin() as session:
+            session.execute(INSERT, {"id": first + 2})
+            send(session, message(first + 2))
+        with core.begin() as connection:
+            connection.execute(INSERT, {"id": first + 3})
+            send(connection, message(first + 3))
+        with own() as session:
+            session.execute(INSERT, {"id": first + 4})
+            send(session, message(first + 4))  # and nobody commits
+
+    with transactions:
+        sell(10)
+        with shop.broker_away():
+            sell(20)
+            assert shop.paid() == [10, 11, 12, 13, 20, 21, 22, 23]
+        shop.wait_until_agreed()
+    engine.dispose()
+    core.dispose()
+
+
+async def on_a_loop(shop: RowsShop, transactions: Any, sell: Callable[[int], Awaitable[None]]) -> None:
+    async with transactions:
+        await sell(1)
+        shop.gantry.stop_broker()
+        await sell(2)
+        await sell(3)
+        assert shop.paid() == [1, 2, 3]
+        shop.gantry.start_broker()
+        await shop.until_agreed_on_a_loop()
+
+
+@AWAY
+@pytest.mark.parametrize("database", ["postgresql", "sqlite"], indirect=True)
+def test_async_sessions(shop: RowsShop, away: str) -> None:
+    import asyncio
+
+    async def run() -> None:
+        engine = create_async_engine(shop.place.async_url)
+        transactions = AsyncTransactions("order-service", engine, **options(away))
+
+        async def sell(number: int) -> None:
+            async with transactions.begin() as tx:
+                await tx.session.execute(INSERT, {"id": number})
+                tx.send(message(number))
+
+        await on_a_loop(shop, transactions, sell)
+        await engine.dispose()
+
+    asyncio.run(run())
+
+
+@AWAY
+@pytest.mark.parametrize(
+    ("database", "driver"),
+    [("postgresql", "asyncpg"), ("postgresql", "psycopg"), ("mariadb", "aiomysql")],
+    indirect=["database"],
+)
+def test_drivers_on_an_event_loop(shop: RowsShop, away: str, driver: str) -> None:
+    import asyncio
+
+    def connect() -> Any:
+        if driver == "asyncpg":
+            import asyncpg
+
+            return asyncpg.connect(shop.place.dsn)
+        if driver == "psycopg":
+            import psycopg
+
+            return psycopg.AsyncConnection.connect(shop.place.dsn)
+        import aiomysql
+
+        place = shop.place
+        return aiomysql.connect(host="127.0.0.1", port=place.port, user=place.user, db=place.name)
+
+    async def run() -> None:
+        transactions = AsyncTransactions("order-service", connect, **options(away))
+
+        async def sell(number: int) -> None:
+            async with transactions.begin() as tx:
+                await tx.execute(f"INSERT INTO orders VALUES ({number})")
+                tx.send(message(number))
+
+        await on_a_loop(shop, transactions, sell)
+
+    asyncio.run(run())
