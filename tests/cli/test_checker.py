@@ -27,7 +27,8 @@ from gantrymq import Message
 from gantrymq.sql import Transactions
 
 url, name_servers, group, when = sys.argv[1:]
-transactions = Transactions(group, create_engine(url), name_servers=name_servers)
+away = "always" if when == "by row" else "refuse"
+transactions = Transactions(group, create_engine(url), name_servers=name_servers, when_broker_is_away=away)
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -141,3 +142,24 @@ def test_unknown_has_a_reason(name_servers: str, sqlite: Place, tmp_path: Path) 
     with program("checker", "-g", "G", "-n", name_servers, "-d", sqlite.url()) as running:
         running.ready()
         assert "COMMIT" in line_of(running)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("database", ["postgresql", "sqlite"], indirect=True)
+def test_it_sends_what_a_dead_service_has_left_in_the_outbox(
+    database: Place, name_servers: str, tmp_path: Path
+) -> None:
+    tool = Tool(name_servers, tmp_path / "audit.jsonl")
+    eventually(lambda: tool.run("topic", "list")[0] == 0)
+    group = f"orders-{database.kind}-by-row"
+    database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+    Transactions(group, database.connect, name_servers=name_servers).create_table()
+    killed_service(database, name_servers, group, "by row")
+    shown = tool.text("sql", "rows", "--database-url", database.url())
+    assert f"1 messages of the producer group {group} wait" in shown
+    database.execute("UPDATE gantrymq_outbox SET taken_until = 0")  # its time is over
+    arguments = ("checker", "--group", group, "--name-servers", name_servers)
+    with program(*arguments, GANTRY_DATABASE_URL=database.url()) as running:
+        running.ready()
+        eventually(lambda: database.execute("SELECT COUNT(*) FROM gantrymq_outbox") == [(0,)])
+    assert tool.text("sql", "rows", "--database-url", database.url()) == "no message waits in gantrymq_outbox\n"

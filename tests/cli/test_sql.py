@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from gantrymq.cli import sql as cli_sql
 from gantrymq.sql import Transactions
 from gantrymq.sql.rows.dialect import DatabaseKind
-from gantrymq.sql.rows.outbox_table import outbox_ddl
+from gantrymq.sql.rows.outbox_table import outbox_ddl, row_id
 from gantrymq.sql.rows.tables import ddl
 from gantrymq.sql.rows.transaction_id import make
 from gantrymq.sql.upkeep import cleaning
@@ -100,3 +101,20 @@ def test_a_dry_run_does_not_count_for_ever(
     arguments = ("sql", "clean", "-d", sqlite.url(), "-n", gantry.name_servers)
     assert tool.text(*arguments, "--dry-run").startswith("more than 2 rows of gantrymq_outcomes and 0 rows of")
     assert tool.text(*arguments).startswith("4 rows of gantrymq_outcomes and 0 rows of")
+
+
+def test_rows_says_what_waits(tool: Tool, database: Place) -> None:
+    arguments = ("sql", "rows", "-d", database.url())
+    assert "has no table gantrymq_outbox" in tool.fails(*arguments, status=2)
+    Transactions("g", database.connect, name_servers="127.0.0.1:1").create_table()
+    assert tool.text(*arguments) == "no message waits in gantrymq_outbox\n"
+    then = round(time.time() * 1000) - DAY_MS
+    columns = "(id, producer_group, topic, message, taken_by, taken_until)"
+    for number in (0, 1):
+        database.execute(
+            f"INSERT INTO gantrymq_outbox {columns} VALUES ('{row_id(make(then, 0), number)}', 'g', 't', '', '', 0)"
+        )
+    assert tool.text(*arguments).startswith("2 messages of the producer group g wait, the oldest one for 864")
+    (figures,) = json.loads(tool.text(*arguments, "--json"))
+    assert figures["group"] == "g" and figures["rows"] == 2 and DAY_MS / 1000 <= figures["oldest_s"] < DAY_MS / 500
+    assert "table name 'a b' is not usable" in tool.fails(*arguments, "--outbox-table", "a b", status=2)

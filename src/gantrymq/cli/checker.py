@@ -18,10 +18,14 @@ from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
+from gantrymq.sql.rows.outbox_table import OUTBOX
 from gantrymq.sql.rows.tables import OUTCOMES
+from gantrymq.sql.rules.runner import run_blocking
 from gantrymq.sql.transaction.checker import OutcomeChecker
 from gantrymq.sql.transaction.local import Local
+from gantrymq.sql.transaction.relay import STOP_S, Relay
 from gantrymq.sql.transaction.settings import TransactionsConfig
+from gantrymq.sql.transaction.threaded_database import ThreadedDatabase
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
@@ -52,6 +56,9 @@ def checker(
         typer.Option("--topic", "-t", help="Only the brokers of this topic; may be repeated. Default: all brokers."),
     ] = None,
     table: Annotated[str, typer.Option("--table", help="Name of the outcome table, perhaps with a schema.")] = OUTCOMES,
+    outbox_table: Annotated[
+        str, typer.Option("--outbox-table", help="Name of the outbox; where there is none, its rows are nobody's.")
+    ] = OUTBOX,
     claim_timeout: Annotated[
         float, typer.Option("--claim-timeout", help="Seconds to wait for a running local transaction.")
     ] = 2.0,
@@ -60,10 +67,13 @@ def checker(
 ) -> None:
     """Answer check-backs of a producer group (gantrymq.sql) from its database, where no producer lives.
 
-    It joins the group and prints a line for each answer. Any number of them may run beside producers.
+    It joins the group and prints a line for each answer. It also sends the messages that dead processes have left in
+    the outbox. Any number of checkers may run beside producers.
     """  # fmt: skip
     try:
-        settings = TransactionsConfig(group=group, name_servers=name_servers, table=table, claim_timeout=claim_timeout)
+        settings = TransactionsConfig(
+            group=group, name_servers=name_servers, table=table, claim_timeout=claim_timeout, outbox_table=outbox_table
+        )
         engine = open_engine(database_url)
     except ConfigError as error:
         fail(str(error), NAME, USAGE)
@@ -88,5 +98,19 @@ async def _running(engine: Engine, settings: TransactionsConfig, topics: list[st
     )  # fmt: skip
     async with producer:
         where = f"topic {', '.join(topics)}" if topics else f"cluster {', '.join(sorted(clusters))}"
+        relaying = await _relay(local, producer)
         yield f"producer group {settings.group}, {where}, database {describe(engine)}"
+        if relaying is not None:
+            await relaying.stop(STOP_S)
     engine.dispose()
+
+
+async def _relay(local: Local, producer: TransactionProducer) -> Relay | None:
+    """None: the database has no outbox."""
+    try:
+        await asyncio.to_thread(run_blocking, local.open_outbox)
+    except ConfigError:
+        return None
+    relay = Relay(local, ThreadedDatabase(local.database), producer)
+    relay.start()
+    return relay

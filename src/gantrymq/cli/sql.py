@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from gantrymq.runtime.clock import SystemClock
 from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.failures import is_database_error
 from gantrymq.sql.rows.outbox_table import OUTBOX, outbox_ddl
-from gantrymq.sql.rows.tables import INBOX, OUTCOMES, InboxStatements, ddl
+from gantrymq.sql.rows.tables import INBOX, OUTCOMES, InboxStatements, check_name, ddl
 from gantrymq.sql.rules.runner import performed
 from gantrymq.sql.transaction.local import Local
 from gantrymq.sql.transaction.settings import TransactionsConfig
@@ -34,6 +35,7 @@ from gantrymq.sql.upkeep.cleaning import (
     horizon_of,
 )
 from gantrymq.sql.upkeep.open_halves import oldest_open
+from gantrymq.sql.upkeep.outbox import outbox_groups
 
 app = typer.Typer(help="The tables of local transactions with messages (gantrymq.sql).", no_args_is_help=True)
 
@@ -111,6 +113,39 @@ def clean(
     typer.echo(
         f"{_said(outcomes, dry_run)} rows of {table} and {_said(consumed, dry_run)} rows of {inbox_table} {verb}"
     )
+
+
+@app.command()
+def rows(
+    database_url: DatabaseUrl,
+    outbox_table: Annotated[str, typer.Option("--outbox-table", help="Name of the outbox table.")] = OUTBOX,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Show the messages that wait in the outbox, because no broker has taken them: how many, and since when.
+
+    It asks the database only. Running Transactions of the group send them, and so does `gantry checker`.
+    """
+    command = "sql rows"
+    engine = guarded(lambda: open_engine(database_url), command)
+    from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
+
+    try:
+        database = guarded(lambda: SqlAlchemyDatabase(engine), command)
+        guarded(lambda: check_name(outbox_table), command)
+        found = guarded(lambda: outbox_groups(database, outbox_table, SystemClock().wall_ms()), command)
+    except Exception as error:
+        if not is_database_error(error):
+            raise
+        fail(f"{describe(engine)}: {(str(error).strip().splitlines() or [''])[0]}", command)
+    finally:
+        engine.dispose()
+    if as_json:
+        typer.echo(json.dumps([{"group": group, "rows": count, "oldest_s": age} for group, count, age in found]))
+        return
+    if not found:
+        typer.echo(f"no message waits in {outbox_table}")
+    for group, count, age in found:
+        typer.echo(f"{count:,} messages of the producer group {group} wait, the oldest one for {age:.0f} s")
 
 
 async def _oldest(admin: Admin, local: Local) -> str | None:
