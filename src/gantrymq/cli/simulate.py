@@ -30,6 +30,7 @@ from gantrymq.simulation.run import Plan, Result
 from gantrymq.simulation.shrink import shrink
 from gantrymq.simulation.sql import run as sql_simulation
 from gantrymq.simulation.waits import run as waits
+from gantrymq.sql.rules.steps import Away
 
 HASH_SEED = "PYTHONHASHSEED"
 """The order of sets of strings is part of a run: with the same value a seed gives the same run everywhere."""
@@ -61,6 +62,13 @@ class RunKind:
 TRANSACTIONS = RunKind(simulation.run, simulation.DEFAULT, tuple(FAULTS))
 GROUPS = RunKind(groups.run, groups.DEFAULT, groups.GROUP_FAULTS, ("--groups",))
 SQL = RunKind(sql_simulation.run, sql_simulation.DEFAULT, sql_simulation.SQL_FAULTS, ("--sql",))
+SQL_AWAY = {
+    away: RunKind(
+        partial(sql_simulation.run, away=away), sql_simulation.AWAY, sql_simulation.AWAY_FAULTS,
+        ("--sql", "--away", away),
+    )
+    for away in ("row", "always")
+}  # fmt: skip
 WAITS = RunKind(waits.run, waits.DEFAULT, waits.FAULTS, ("--waits",))
 REPLICA = RunKind(replica.run, replica.DEFAULT, tuple(replica.STEPS), ("--replica",))
 _AMOUNTS = [
@@ -82,6 +90,10 @@ def simulate(
         bool,
         typer.Option("--sql", help="Run gantrymq.sql: local transactions with messages, and databases that crash."),
     ] = False,
+    away: Annotated[
+        Away,
+        typer.Option("--away", help="With --sql: when_broker_is_away of the services, and brokers that go away."),
+    ] = Away.REFUSE,
     of_waits: Annotated[
         bool, typer.Option("--waits", help="Run everything that waits in a broker, and clocks that step.")
     ] = False,
@@ -116,6 +128,10 @@ def simulate(
     if len(asked) > 1:
         raise typer.BadParameter("give only one of --groups, --sql, --waits and --replica")
     run_kind = asked[0] if asked else TRANSACTIONS
+    if away is not Away.REFUSE:
+        if not of_sql:
+            raise typer.BadParameter("--away belongs to --sql")
+        run_kind = SQL_AWAY[away.value]
     plan = run_kind.plan(orders, _kinds(faults, run_kind), fault_count)
     console = Console(stderr=True)
     clock = SystemClock()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from gantrymq.client.sending.halves import Done, Halves
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.simulation.sql.run import run
+from gantrymq.simulation.database.connection import DatabaseDoor
+from gantrymq.simulation.run import Result
+from gantrymq.simulation.sql.run import AWAY, run
 from gantrymq.sql.rows import tables
 from gantrymq.sql.rows.tables import DATABASE
 from gantrymq.sql.rules import claim, steps
 from gantrymq.sql.rules.claim import COMMIT, ROLLBACK, Answer, Failed, Query, Rows
-from gantrymq.sql.rules.outcomes import Outcomes
+from gantrymq.sql.rules.outcomes import Counted, Outcomes, Statement
 from gantrymq.sql.transaction import local
 from gantrymq.sql.transaction.enlistment import AsyncEnlistment, AsyncInsert
+from gantrymq.sql.transaction.waiting import Waiting
 from tests.simulation.mutations.mutation import Mutation, Patch
 
 Queries = Generator[Query, Rows | Failed, Answer]
@@ -128,6 +132,43 @@ def _at_any_age(patch: Patch) -> None:
     patch(AsyncEnlistment, "prepare", old)
 
 
+def _halves_follow_the_commit(patch: Patch) -> None:
+    patch(Answer, "of_halves", property(lambda self: self.state))
+
+
+def _rows_of_their_own(patch: Patch) -> None:
+    insert_rows = AsyncEnlistment._insert_rows
+
+    async def early(self: AsyncEnlistment, insert: AsyncInsert) -> None:
+        async def alone(statement: Statement) -> int:
+            await self._local._port.alone([statement])
+            return 1
+
+        await insert_rows(self, alone)
+        assert self._relay is not None
+        self._relay.committed(self._rows)
+
+    patch(AsyncEnlistment, "_insert_rows", early)
+
+
+def _delete_what_is_there(patch: Patch) -> None:
+    async def together(self: DatabaseDoor, statements: Sequence[Counted]) -> bool:
+        driver = self.driver_of(await self.connect())
+        try:
+            for text, parameters, _ in statements:
+                await driver.insert((text, parameters))
+            await driver.commit()
+        finally:
+            await driver.close()
+        return True
+
+    patch(DatabaseDoor, "together", together)
+
+
+def _by_row(away: str) -> Callable[[int], Result]:
+    return partial(run, plan=AWAY, away=away)
+
+
 SQL_MUTATIONS: Final = (
     Mutation("sql: a claim without a unique row", _without_a_key, 50, run),
     Mutation("sql: halves end before the commit", _end_early, 50, run),
@@ -144,4 +185,9 @@ SQL_MUTATIONS: Final = (
     Mutation("sql: the commit does not wait for dropped messages", _do_not_wait_for_drops, 300, run),
     Mutation("sql: the outcome row is committed on its own", _row_of_its_own, 50, run),
     Mutation("sql: a transaction of any age may commit", _at_any_age, 300, run),
+    Mutation("sql by row: a half of a message by row is committed", _halves_follow_the_commit, 50, _by_row("row")),
+    Mutation("sql by row: rows are sent before the commit", _rows_of_their_own, 50, _by_row("always")),
+    Mutation("sql by row: a relay sends what another one has taken", _delete_what_is_there, 100, _by_row("always")),
+    Mutation("sql by row: row_limit is ignored", lambda p: p(Waiting, "check_room", lambda *_: None), 100,
+             _by_row("always")),
 )  # fmt: skip

@@ -29,6 +29,10 @@ SHOWN_SOON = {
     "sql: the commit does not wait for its halves": 0,
     "sql: messages of a savepoint are not dropped": 0,
     "sql: the outcome row is committed on its own": 0,
+    "sql by row: a half of a message by row is committed": 0,
+    "sql by row: rows are sent before the commit": 0,
+    "sql by row: a relay sends what another one has taken": 15,
+    "sql by row: row_limit is ignored": 10,
 }
 """Mutations that SEEDS seeds show, and the first of these seeds."""
 SEEDS = 20
@@ -51,6 +55,15 @@ def test_rows_and_messages_agree() -> None:
     assert set(figures["faults"]) >= HAPPENED, "every kind of fault was met"
 
 
+@pytest.mark.parametrize("away", ["row", "always"])
+def test_rows_and_messages_agree_while_brokers_are_away(away: str) -> None:
+    results = [sql_simulation.run(seed, sql_simulation.AWAY, away=away) for seed in range(4100, 4104)]
+    for result in results:
+        assert result.good, [result.seed, *map(str, result.violations), *result.errors]
+    for fault in ("all brokers away", "row put into the outbox", "row of the outbox sent"):
+        assert any(result.injected[fault] for result in results), fault
+
+
 def test_the_same_seed_gives_the_same_history() -> None:
     plan = Plan(orders=15, faults=sql_simulation.SQL_FAULTS, fault_count=4)
     assert sql_simulation.run(5, plan).events == sql_simulation.run(5, plan).events
@@ -69,6 +82,12 @@ def test_broken_local_transactions_are_found(name: str) -> None:
     (mutation,) = [mutation for mutation in MUTATIONS if mutation.name == name]
     first = SHOWN_SOON[name]
     assert find(mutation, range(first, first + SEEDS)) is not None
+
+
+@pytest.mark.slow
+def test_away_belongs_to_sql() -> None:
+    done = gantry("--away", "row", "--seed", "1")
+    assert done.returncode == 2 and "--away belongs to --sql" in done.stderr
 
 
 @pytest.mark.slow

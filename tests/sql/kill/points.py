@@ -19,6 +19,12 @@
 | check-backs            | before_claim     | when it did not find it                                              |
 |                        | after_claim      | when it has written the mark                                         |
 |                        | before_answer    | before the broker gets the answer                                    |
+| service, with rows     | (the above)      | as far as they are there: with ``--away``, messages go by row        |
+|                        | row_inserted     | when its first row is in the outbox, and nothing is committed        |
+| service or sibling,    | row_half_stored  | when the half message of a row is stored                             |
+| which sends a row      | before_delivery  | before the row is deleted                                            |
+|                        | row_deleted      | when it is deleted, before the outcome row                           |
+|                        | after_delivery   | when both have committed, and no broker knows                        |
 | consumer, whose effect | received         | when it has got messages, and nothing was done                       |
 | must happen once       | before_row       | before the inbox row                                                 |
 |                        | before_effect    | behind the row, and before the effect                                |
@@ -46,20 +52,28 @@ from gantrymq.client.consuming.offset_store import BrokerOffsetStore
 from gantrymq.client.sending.check_back import CheckBack
 from gantrymq.client.sending.halves import Halves
 from gantrymq.sql.rules.claim import Query
+from gantrymq.sql.sqlalchemy import database as sqlalchemy_database
 from gantrymq.sql.sqlalchemy import last_statement
 from gantrymq.sql.sqlalchemy import sessions as sqlalchemy_sessions
 from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.local import Local
+from gantrymq.sql.transaction.relay import Relay
 
 SERVICE = (
     "started", "first_send", "rows", "all_sends", "half_stored", "halves_stored", "before_insert", "after_insert",
     "before_commit", "after_commit", "first_end", "all_ends", "any_time",
+)  # fmt: skip
+DELIVERY = ("row_half_stored", "before_delivery", "row_deleted", "after_delivery")
+SERVICE_BY_ROW = (
+    "started", "rows", "all_sends", "before_insert", "after_insert", "row_inserted", "before_commit", "after_commit",
+    *DELIVERY, "first_end", "any_time",
 )  # fmt: skip
 CONSUMER = (
     "received", "before_row", "before_effect", "after_effect", "before_commit", "after_commit", "after_listener",
     "before_progress", "after_progress", "any_time",
 )  # fmt: skip
 SIBLING = ("before_find", "before_claim", "after_claim", "before_answer")
+SIBLING_BY_ROW = (*SIBLING, *DELIVERY)
 
 
 def die() -> None:
@@ -89,9 +103,17 @@ def watch_service(points: Points, engine: Engine, sessions: type[Session], *, al
     execute = last_statement.execute
 
     def together(connection: Any, statement: str, parameters: Any) -> int:
+        if _is_row(statement):
+            count = execute(connection, statement, parameters)
+            points.reach("row_inserted")
+            points.reach("before_commit")
+            return count
         points.reach("before_insert")
-        points.reach("before_commit")
-        return execute(connection, statement, parameters)
+        if parameters is None:  # the commit is in it
+            points.reach("before_commit")
+        count = execute(connection, statement, parameters)
+        points.reach("after_insert")
+        return count
 
     last_statement.execute = together
     if alone:
@@ -106,6 +128,9 @@ def watch_service(points: Points, engine: Engine, sessions: type[Session], *, al
     def after(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         if _is_outcome(statement):
             points.reach("after_insert")
+
+        elif _is_row(statement):
+            points.reach("row_inserted")
 
     @event.listens_for(engine, "commit")
     def commit(_connection: Any) -> None:
@@ -127,6 +152,11 @@ def watch_service(points: Points, engine: Engine, sessions: type[Session], *, al
 def _is_outcome(statement: str) -> bool:
     """Whether it inserts an outcome row, whatever the schema in front of the table."""
     return statement.startswith("INSERT INTO ") and "gantrymq_outcomes (id" in statement
+
+
+def _is_row(statement: str) -> bool:
+    """Whether it inserts rows of the outbox."""
+    return statement.startswith("INSERT INTO ") and "gantrymq_outbox (id" in statement
 
 
 def _watch_halves(points: Points) -> None:
@@ -154,6 +184,30 @@ def _watch_halves(points: Points) -> None:
 
     Halves._begun, Halves._ended = half_begun, half_ended  # type: ignore[method-assign]
     Halves._tell_stored, Halves._tell_ended = halves_stored, halves_ended  # type: ignore[method-assign]
+
+
+def watch_relay(points: Points) -> None:
+    """Hooks around the steps in which a row leaves the outbox. Its statements are executed by SqlAlchemyDatabase."""
+    storing, delivering, inserting = Relay._stored, Relay._together, sqlalchemy_database.insert
+
+    async def stored(*arguments: Any) -> None:
+        await storing(*arguments)
+        points.reach("row_half_stored")
+
+    async def delivered(*arguments: Any) -> Any:
+        points.reach("before_delivery")
+        found = await delivering(*arguments)
+        points.reach("after_delivery")
+        return found
+
+    def changed(connection: Any, statement: str, parameters: Any) -> int:
+        count = inserting(connection, statement, parameters)
+        if statement.startswith("DELETE"):
+            points.reach("row_deleted")
+        return count
+
+    Relay._stored, Relay._together = stored, delivered  # type: ignore[method-assign]
+    sqlalchemy_database.insert = changed
 
 
 def watch_sibling(points: Points) -> None:

@@ -47,6 +47,8 @@ class Outcome:
     kills: dict[str, int] = field(default_factory=dict)
     orders: int = 0
     paid: int = 0
+    by_row: int = 0
+    """Transactions whose messages went into the outbox."""
     delivered: int = 0
     settled_ms: dict[str, int] = field(default_factory=dict)
     """From the death of a process to the delivery of what it had committed: how many, and percentiles in ms."""
@@ -56,14 +58,19 @@ class Outcome:
 class Run:
     """One run: a broker, a database, and processes that die."""
 
-    def __init__(self, kind: str, isolation: str | None, seed: int, root: Path, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, kind: str, isolation: str | None, seed: int, root: Path, say: Callable[[str], None], away: str = "refuse"
+    ) -> None:
+        """``away``: ``when_broker_is_away`` of services and siblings."""
+        self._points = points.SERVICE if away == "refuse" else points.SERVICE_BY_ROW
+        self._sibling_points = points.SIBLING if away == "refuse" else points.SIBLING_BY_ROW
         self.outcome = Outcome(kind, isolation, seed)
         self._rng = random.Random(seed)
         self._say = say
         self._log = root / "services.log"
         self._server = Server(root, "SYNC_FLUSH")
         self._database: Database = KINDS[kind](root)
-        self._setting = Setting(self._database.url, self._server.name_servers, isolation, self._log)
+        self._setting = Setting(self._database.url, self._server.name_servers, isolation, self._log, away=away)
         self._steady = 0
         self._victims: dict[int, tuple[str, list[str]]] = {}
         self._siblings: set[int] = set()
@@ -111,10 +118,10 @@ class Run:
         while len(self._victims) >= AT_ONCE:
             self._wait_for_one()
         if number % 10 == 9:
-            point = points.SIBLING[number // 10 % len(points.SIBLING)]
+            point = self._sibling_points[number // 10 % len(self._sibling_points)]
             self._siblings.add(fork(lambda: answer(self._setting, point), self._log))
             self._reap_siblings()
-        point = points.SERVICE[number % len(points.SERVICE)]
+        point = self._points[number % len(self._points)]
         orders = [f"{number}-{index}" for index in range(self._rng.randrange(ORDERS_EACH))] + [f"{number}-last"]
         # The last one commits, or it would not reach the later points.
         orders = [f"{order}-declined" if self._rng.random() < 0.15 else order for order in orders[:-1]] + orders[-1:]
@@ -129,7 +136,7 @@ class Run:
             if done:
                 self._siblings.discard(process)
                 self._count("sibling", os.WIFSIGNALED(status))
-        if len(self._siblings) > 2 * len(points.SIBLING):  # those that nobody asked
+        if len(self._siblings) > 2 * len(self._sibling_points):  # those that nobody asked
             process = self._siblings.pop()
             kill(process)
             self._count("sibling at rest")
@@ -170,11 +177,16 @@ class Run:
         engine = create_engine(self._setting.url)
         with engine.connect() as connection:
             paid = {row[0] for row in connection.execute(text("SELECT id FROM orders"))}
-        engine.dispose()
-        self.outcome.orders, self.outcome.paid = len(self._issued), len(paid)
+            by_row = connection.execute(text("SELECT COUNT(*) FROM gantrymq_outcomes WHERE outcome = 3")).scalar_one()
+        self.outcome.orders, self.outcome.paid, self.outcome.by_row = len(self._issued), len(paid), by_row
         with PullConsumer(name_servers=self._setting.name_servers) as consumer:
             got = _read(consumer, paid)
             self.outcome.settled_ms = self._times(consumer)
+            with engine.connect() as connection:
+                left = connection.execute(text("SELECT COUNT(*) FROM gantrymq_outbox")).scalar_one()
+            if left:
+                self.outcome.violations.append(f"{left} rows are left in the outbox")
+        engine.dispose()
         self.outcome.delivered = sum(sum(counts.values()) for counts in got.values())
         for order in sorted(paid | set(got[ORDERS]) | set().union(*got.values())):
             counts = {topic: got[topic][order] for topic in COPIES}
@@ -232,6 +244,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--database", choices=sorted(KINDS), default="postgresql")
     parser.add_argument("--inbox", action="store_true", help="kill consumers with an inbox, and no services")
+    parser.add_argument("--away", choices=["refuse", "row", "always"], default="refuse", help="when_broker_is_away")
     parser.add_argument("--isolation", help="isolation level of the service's transactions, e.g. SERIALIZABLE")
     parser.add_argument("--kills", type=int, default=2000, help="of services (siblings come on top)")
     parser.add_argument("--server-kills", type=int, default=60, help="of broker and database, by turns")
@@ -249,7 +262,8 @@ def main() -> int:
     if options.inbox:
         run = InboxRun(options.database, options.seed, root, lambda line: print(line, flush=True))
     else:
-        run = Run(options.database, options.isolation, options.seed, root, lambda line: print(line, flush=True))
+        say = lambda line: print(line, flush=True)  # noqa: E731
+        run = Run(options.database, options.isolation, options.seed, root, say, options.away)
     try:
         outcome = run.run(options.kills, options.server_kills)
     except KeyboardInterrupt:

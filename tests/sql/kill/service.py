@@ -17,15 +17,17 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from gantrymq import Message
 from gantrymq.errors import GantryError
-from gantrymq.sql import Transactions, send
-from tests.sql.kill.points import Points, watch_service, watch_sibling
+from gantrymq.sql import SessionTransactions, Transactions, send
+from gantrymq.sql.transaction import relay
+from tests.sql.kill.points import Points, watch_relay, watch_service, watch_sibling
 
 GROUP = "orders"
 ORDERS, POINTS = "orders-paid", "points-earned"
@@ -46,6 +48,15 @@ class Setting:
     log: Path
     longest_s: float = 60.0
     """``longest_transaction``. A broker that asks only after that time is too late for these tests."""
+    away: str = "refuse"
+    """``when_broker_is_away``. With ``row``, brokers get so little time that most messages become rows."""
+
+    def transactions(self, engine: Engine, **options: Any) -> SessionTransactions:
+        """Also lets processes take rows from each other soon, so that several send the same one."""
+        if self.away != "refuse":
+            vars(relay).update(TAKEN_MS=700, LOOK_S=0.3)
+            options |= {"when_broker_is_away": self.away, "row_after_ms": 1, "send_timeout_ms": 2000}
+        return Transactions(GROUP, engine, name_servers=self.name_servers, **options)
 
 
 def fork(work: Callable[[], None], log: Path) -> int:
@@ -86,9 +97,11 @@ def serve(setting: Setting, orders: list[str], point: str | None, seed: int) -> 
     """Pay the orders one after the other, and die at ``point`` of the last one."""
     rng, points = random.Random(seed), Points()
     engine = create_engine(setting.url, **({"isolation_level": setting.isolation} if setting.isolation else {}))
-    transactions = Transactions(GROUP, engine, name_servers=setting.name_servers, longest_transaction=setting.longest_s)
+    transactions = setting.transactions(engine, longest_transaction=setting.longest_s)
     alone = point in ("after_insert", "before_commit")  # steps that are one where the row comes with the commit
     watch_service(points, engine, transactions._sessions.class_, alone=alone)
+    if setting.away != "refuse":
+        watch_relay(points)
     core = not alone and rng.random() < CORE
     if core:
         transactions.attach(engine)
@@ -141,7 +154,9 @@ def answer(setting: Setting, point: str | None) -> None:
     points.chosen = point
     if point is not None:
         watch_sibling(points)
+        if setting.away != "refuse":
+            watch_relay(points)
     engine = create_engine(setting.url)
-    Transactions(GROUP, engine, name_servers=setting.name_servers, topics=list(COPIES)).start()
+    setting.transactions(engine, topics=list(COPIES)).start()
     while True:
         signal.pause()

@@ -32,6 +32,22 @@ def test_rows_and_messages_agree_wherever_a_process_dies(kind: str) -> None:
     assert reached >= set(points.SERVICE) - {"any_time"}, "a hook has nothing to hold on to any more"
 
 
+@pytest.mark.parametrize(("kind", "away"), [("postgresql", "always"), ("mariadb", "row"), ("sqlite", "row")])
+def test_messages_by_row_agree_wherever_a_process_dies(kind: str, away: str) -> None:
+    """A process dies at every step in which rows are inserted or sent, once."""
+    if (reason := missing(kind)) is not None:
+        pytest.skip(reason)
+    seed = random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}")
+    with tempfile.TemporaryDirectory(prefix="gantry-sql-kill-", ignore_cleanup_errors=True) as root:
+        outcome = Run(kind, None, seed, Path(root), print, away).run(kills=len(points.SERVICE_BY_ROW), server_kills=2)
+    assert outcome.violations == []
+    assert outcome.paid > 0 and outcome.by_row > 0
+    reached = {point for point, kills in outcome.kills.items() if kills}
+    assert "row_inserted" in reached, "a hook has nothing to hold on to any more"
+    assert reached & set(points.DELIVERY), "a sibling may be faster at some of them, but not at all"
+
+
 def test_an_effect_happens_once_wherever_its_consumer_dies() -> None:
     seed = random.SystemRandom().randrange(1_000_000)
     print(f"seed {seed}")

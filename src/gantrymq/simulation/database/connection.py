@@ -14,6 +14,7 @@ from gantrymq.simulation.database.statements import Language, Rows
 from gantrymq.simulation.database.tables import Isolation
 from gantrymq.sql.connections.async_drivers import AsyncConnectionDatabase
 from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
+from gantrymq.sql.rules.outcomes import Counted
 
 DIALECT: Final = Dialect(DatabaseKind.POSTGRESQL, "qmark")
 NOTICED_WITHIN_S: Final = 2.0
@@ -204,3 +205,15 @@ class DatabaseDoor(AsyncConnectionDatabase):
 
     async def dialect(self) -> Dialect:
         return DIALECT
+
+    async def together(self, statements: Sequence[Counted]) -> bool:
+        driver = self.driver_of(await self.connect())
+        try:
+            for text, parameters, count in statements:
+                if await driver.insert((text, parameters)) != count:
+                    await driver.rollback()
+                    return False
+            await driver.commit()
+        finally:
+            await driver.close()
+        return True

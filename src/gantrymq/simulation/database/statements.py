@@ -110,6 +110,8 @@ def of_outcomes(
         NOW[DatabaseKind.POSTGRESQL]: now,
         statements.insert: lambda work, *values: insert(work, table, *values),
         statements.decide: partial(_decide, table=table),
+        statements.decide_by_row: partial(_decide, table=table, outcome=3),
+        **{statements.insert_more(count): partial(_insert_more, table=table) for count in range(1, 100)},
         where(DatabaseKind.POSTGRESQL, table): _nowhere,
         statements.find: lambda work, which: select(work, table, which, CLEANED, DATABASE),
         statements.claim: partial(_claim, table=table, patience_s=claim_timeout_s),
@@ -120,12 +122,19 @@ def of_outcomes(
     }
 
 
-async def _decide(work: Work, identity: str, which: str, group: str, *, table: str) -> Rows:
+async def _insert_more(work: Work, *values: Any, table: str) -> Rows:
+    rows = [values[number : number + 3] for number in range(0, len(values), 3)]
+    for row in rows:
+        await insert(work, table, *row)
+    return [(row[0],) for row in rows]
+
+
+async def _decide(work: Work, identity: str, which: str, group: str, *, table: str, outcome: int = 1) -> Rows:
     """One row for the row that it has inserted."""
     here = work.get(table, DATABASE)
     if here is None or here[2] != identity:
         return []
-    await insert(work, table, which, 1, group)
+    await insert(work, table, which, outcome, group)
     return [(which,)]
 
 

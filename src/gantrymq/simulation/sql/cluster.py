@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from typing import Final
 
 from gantrymq.errors import Closed, GantryError
@@ -28,6 +29,9 @@ from gantrymq.testing.local.node import Node, Process
 
 DATABASE: Final = "10.0.3.1"
 OTHER_DATABASE: Final = "10.0.3.2"
+LIMITED: Final = 0.3
+"""So many runs have a limit that they reach."""
+ROW_LIMIT: Final = 4
 MISSED_AFTER_S: Final = (2.0, 10.0)
 """When a database notices that a client's host has lost its power."""
 
@@ -35,9 +39,10 @@ MISSED_AFTER_S: Final = (2.0, 10.0)
 class SqlCluster:
     """Everything of this simulation that a plain cluster does not have."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, away: str = "refuse") -> None:
+        """``away``: ``when_broker_is_away`` of the services."""
         self.cluster = cluster
-        self.ledger = Ledger(cluster.history, cluster.injected)
+        self.ledger = Ledger(cluster.history, cluster.injected, away=away)
         self.language = language(self._wall_ms)
         self.database_skew_ms = 0
         """How wrong the clock of the databases is."""
@@ -50,6 +55,17 @@ class SqlCluster:
         self.database.data.watchers.append(self.ledger.watch)
         self.other = self._database("another database", OTHER_DATABASE)
         self._started = 0
+        if away != "refuse" and self.rng.random() < LIMITED:
+            self.ledger.row_limit = ROW_LIMIT
+
+    def check_limit(self) -> None:
+        """Each process counts the rows of all once a second, and its own ones at once. So there may be more rows than
+        ``row_limit``, but not more than every process that there was may have inserted by itself."""
+        most = self.ledger.row_limit * self._started
+        if self.ledger.most_rows > most:
+            self.cluster.errors.append(
+                f"{self.ledger.most_rows} rows were in the outbox, and row_limit is {self.ledger.row_limit}"
+            )
 
     def _database(self, name: str, address: str) -> SimDatabase:
         cluster = self.cluster
@@ -64,7 +80,9 @@ class SqlCluster:
         process = self.cluster.process("migration", "10.0.1.1")
         for database in (self.database, self.other):
             line = self._line(database, process)
-            await SimTransactions(GROUP, line, process=process, history=self.cluster.history).create_table()
+            await SimTransactions(
+                GROUP, line, process=process, ledger=Ledger(self.cluster.history, Counter())
+            ).create_table()
             door = DatabaseDoor(line)
             await door.alone([(statement, ()) for statement in TABLES])
             await door.alone([(PLACE, (item, 0)) for item in ITEMS])
@@ -98,7 +116,7 @@ class SqlCluster:
         """A new process that only checks; ``wrong_database``: somebody has given it the wrong database."""
         process = self._process("checker-of-another-database" if wrong_database else "checker")
         line = self._line(self.other if wrong_database else self.database, process)
-        await self._start(CheckerProcess(process, line, self.cluster.history))
+        await self._start(CheckerProcess(process, line, self.ledger))
 
     def _process(self, name: str) -> Process:
         self._started += 1

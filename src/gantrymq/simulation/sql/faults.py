@@ -146,3 +146,21 @@ OWN_FAULTS: Final[dict[str, Callable[[SqlCluster, random.Random], Awaitable[None
     "clock of a service": service_clock_stepped,
     "clock of the database": database_clock_stepped,
 }
+
+
+async def brokers_away(world: SqlCluster, rng: random.Random) -> None:
+    """All brokers are down for some seconds, at the same time."""
+    down = [host for host in world.cluster.brokers if host.node is not None]
+    world.cluster.injected["all brokers away"] += 1
+    for host in down:
+        world.cluster.kill_broker(host)
+    await wait(world.cluster, rng.uniform(0.3, 12))
+    for host in down:
+        await world.cluster.revive(host)
+
+
+OWN_FAULTS_AWAY: Final[dict[str, Callable[[SqlCluster, random.Random], Awaitable[None]]]] = {
+    "brokers away": brokers_away,
+    "brokers away again": brokers_away,
+}
+"""Further ones for services that go on selling meanwhile."""

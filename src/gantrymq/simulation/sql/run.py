@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from gantrymq.errors import GantryError
@@ -19,7 +20,7 @@ from gantrymq.simulation.database.errors import Error
 from gantrymq.simulation.faults import CALM, Fault
 from gantrymq.simulation.run import Plan, Result, break_things, mend, play, settled
 from gantrymq.simulation.sql.cluster import SqlCluster
-from gantrymq.simulation.sql.faults import OWN_FAULTS
+from gantrymq.simulation.sql.faults import OWN_FAULTS, OWN_FAULTS_AWAY
 from gantrymq.simulation.sql.services import TOO_OLD_S, TOPICS
 from gantrymq.simulation.world.cluster import Cluster
 from gantrymq.sql.transaction import local
@@ -33,12 +34,17 @@ BROKER_FAULTS: Final = ("power cut", "process killed", "rough network", "clock j
 SQL_FAULTS: Final = (*OWN_FAULTS, *BROKER_FAULTS)
 DEFAULT: Final = Plan(orders=40, faults=SQL_FAULTS, fault_count=16)
 """``orders``: how many local transactions there are."""
+AWAY_FAULTS: Final = (*SQL_FAULTS, *OWN_FAULTS_AWAY)
+AWAY: Final = Plan(orders=40, faults=AWAY_FAULTS, fault_count=20)
+"""With ``when_broker_is_away`` other than ``refuse``."""
+EVERY_FAULT: Final = {**OWN_FAULTS, **OWN_FAULTS_AWAY}
 
 
-def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False, **settings: Any) -> Result:
-    """Play one seed of local transactions from its beginning to its end; see ``simulation.play``."""
+def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False, away: str = "refuse", **settings: Any) -> Result:
+    """Play one seed of local transactions from its beginning to its end; see ``simulation.play``. ``away``:
+    ``when_broker_is_away`` of the services."""
     with _short_day():
-        return play(seed, plan, _scenario, log=log, **settings)
+        return play(seed, plan, partial(_scenario, away=away), log=log, **settings)
 
 
 @contextlib.contextmanager
@@ -53,11 +59,11 @@ def _short_day() -> Iterator[None]:
         setattr(local, name, before)
 
 
-async def _scenario(cluster: Cluster, plan: Plan) -> None:
+async def _scenario(cluster: Cluster, plan: Plan, away: str) -> None:
     await cluster.start_name_server()
     for host in cluster.brokers:
         await cluster.start_broker(host)
-    world = SqlCluster(cluster)
+    world = SqlCluster(cluster, away)
     await world.create_tables()
     for _ in range(AT_THE_START):
         await world.start_service()
@@ -67,6 +73,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
     await break_things(cluster, plan, rng, _faults_of(world), TROUBLE_S)
     await customers
     await _peace(world)
+    world.check_limit()
     _note_stuck(cluster)
     cluster.history.add("quiet")
 
@@ -83,9 +90,9 @@ def _note_stuck(cluster: Cluster) -> None:
 
 def _faults_of(world: SqlCluster) -> dict[str, Fault]:
     def of_ours(name: str) -> Fault:
-        return lambda _, rng: OWN_FAULTS[name](world, rng)
+        return lambda _, rng: EVERY_FAULT[name](world, rng)
 
-    return {name: of_ours(name) for name in OWN_FAULTS} | {name: faults.FAULTS[name] for name in BROKER_FAULTS}
+    return {name: of_ours(name) for name in EVERY_FAULT} | {name: faults.FAULTS[name] for name in BROKER_FAULTS}
 
 
 async def _order(world: SqlCluster, count: int) -> None:
@@ -115,6 +122,6 @@ async def _peace(world: SqlCluster) -> None:
             break
         await asyncio.sleep(1)
     end = cluster.loop.time() + PEACE_S
-    while cluster.loop.time() < end and not settled(cluster):
+    while cluster.loop.time() < end and (world.ledger.outbox or not settled(cluster)):
         await asyncio.sleep(1)
     await asyncio.sleep(3)

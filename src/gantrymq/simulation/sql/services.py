@@ -9,18 +9,21 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from gantrymq.client.listener import ListenerAnswer, TransactionListener
 from gantrymq.client.results import TransactionSendResult
 from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
+from gantrymq.message import properties
 from gantrymq.message.message import Message, MessageView
+from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.simulation.database.connection import DIALECT, DatabaseDoor, Line, SimDriver
 from gantrymq.simulation.database.errors import Error
+from gantrymq.simulation.database.outbox_statements import of_outbox
 from gantrymq.simulation.database.statements import Language, Meaning, add, insert, of_outcomes, select
 from gantrymq.simulation.database.tables import Values
 from gantrymq.simulation.judging.checker import COMMITTED, ROLLED_BACK
@@ -28,6 +31,7 @@ from gantrymq.simulation.judging.history import History
 from gantrymq.simulation.workload import PLAIN_TOPIC, QUEUES, TOPIC
 from gantrymq.sql.async_transactions import AsyncConnectionTransactions
 from gantrymq.sql.connections.async_transactions import AsyncConnectionTransaction
+from gantrymq.sql.rows.outbox_table import OUTBOX, OutboxStatements
 from gantrymq.sql.rows.tables import CLEANED, OUTCOMES, Outcome, OutcomeStatements
 from gantrymq.sql.transaction.checker import AsyncOutcomeChecker
 from gantrymq.sql.transaction.local import AsyncLocal
@@ -65,7 +69,8 @@ def language(wall_ms: Callable[[], int], claim_timeout_s: float = CLAIM_TIMEOUT_
         PLACE: lambda work, item, amount: insert(work, "stock", item, amount),
     }
     statements = OutcomeStatements(DIALECT, OUTCOMES, round(claim_timeout_s * 1000))
-    return Language((ours, of_outcomes(statements, OUTCOMES, claim_timeout_s, wall_ms)))
+    outbox = of_outbox(OutboxStatements(DIALECT), wall_ms)
+    return Language((ours, of_outcomes(statements, OUTCOMES, claim_timeout_s, wall_ms), outbox))
 
 
 @dataclass(slots=True)
@@ -80,17 +85,45 @@ class Ledger:
     injected: Counter[str]
     messages: dict[str, list[str]] = field(default_factory=dict)
     """By the id of the local transaction."""
+    away: str = "refuse"
+    """``when_broker_is_away`` of all services."""
+    row_limit: int = 100_000
+    outbox: set[str] = field(default_factory=set)
+    """Ids of the rows that wait for a broker."""
+    most_rows: int = 0
 
     def watch(self, table: str, key: str, values: Values | None) -> None:
         """A row of the database has become durable."""
         if table == "orders" and values is not None:
             self.history.add("row", tx=key, state=COMMITTED)
+        elif table == OUTBOX:
+            self._row(key, values)
         elif table == OUTCOMES and key == CLEANED and values is not None:
             self._cleaned(values[2])
         elif table == OUTCOMES and values is not None and values[1] == Outcome.ROLLED_BACK:
             self.injected["local transaction claimed by a check"] += 1
             for name in self.messages.get(key, ()):
                 self.history.add("row", tx=name, state=ROLLED_BACK)
+
+    def _row(self, key: str, values: Values | None) -> None:
+        if values is None:
+            self.outbox.discard(key)
+            self.injected["row of the outbox sent"] += 1
+        elif key not in self.outbox:
+            self.outbox.add(key)
+            self.injected["row put into the outbox"] += 1
+            self.most_rows = max(self.most_rows, len(self.outbox))
+
+    def note(self, event: str, properties_of: Mapping[str, str], body: bytes, state: str, **more: Any) -> None:
+        """An end or an answer about a half message.
+
+        A message that may go by row has several half messages: its own, and one for each process that has tried to
+        send the row. All but one are rolled back, so a rollback belongs to one half message and not to the message.
+        """
+        name = body.decode()
+        if self.away != "refuse" and state != LocalTransactionState.COMMIT.name:
+            name = f"{name}/{properties_of.get(properties.LOCAL_TRANSACTION, '').partition(' ')[0]}"
+        self.history.add(event, tx=name, **more)
 
     def _cleaned(self, horizon: str) -> None:
         for transaction_id in [old for old in self.messages if old < horizon]:
@@ -103,14 +136,15 @@ class _Checker:
 
     decisive: Final = True
 
-    def __init__(self, local: AsyncLocal, history: History) -> None:
+    def __init__(self, local: AsyncLocal, ledger: Ledger) -> None:
         self._checker = AsyncOutcomeChecker(local)
-        self._history = history
+        self._ledger = ledger
         self.execute_local_transaction = self._checker.execute_local_transaction
 
     async def check_local_transaction(self, message: MessageView) -> ListenerAnswer:
         answer = await self._checker.check_local_transaction(message)
-        self._history.add("check", tx=message.body.decode(), answer=answer.state.name)
+        state = answer.state.name
+        self._ledger.note("check", message.properties, message.body, state, answer=state)
         return answer
 
 
@@ -124,27 +158,28 @@ class SimTransactions(AsyncConnectionTransactions):
     """The product's, in a simulated process with a simulated database."""
 
     def __init__(
-        self, group: str, line: Line, *, process: Process, history: History, wait_for_brokers: bool = True
+        self, group: str, line: Line, *, process: Process, ledger: Ledger, wait_for_brokers: bool = True
     ) -> None:
         super().__init__(
             group, line.connect, name_servers=process.name_servers, longest_transaction=LONGEST_S,
             claim_timeout=CLAIM_TIMEOUT_S, keep_rows=None, topics=list(TOPICS), send_timeout_ms=3000,
             default_topic_queue_nums=QUEUES, wait_for_brokers=wait_for_brokers,
+            when_broker_is_away=ledger.away, row_limit=ledger.row_limit,
         )  # fmt: skip
         self._producer_settings["outside"] = process.outside
         self._database = DatabaseDoor(line)
         self._clock, self._rng = process.outside.clock, process.outside.rng
-        self._history = history
+        self._ledger = ledger
 
     async def _connect(self) -> TransactionListener:
         await super()._connect()
-        return _Checker(self._local, self._history)
+        return _Checker(self._local, self._ledger)
 
     async def start(self) -> None:
         running = self._running
         await super().start()
         if self._running is not running:
-            _note_ends(self._producer(), self._history)
+            _note_ends(self._producer(), self._ledger)
 
     @property
     def started(self) -> bool:
@@ -158,12 +193,13 @@ class SimTransactions(AsyncConnectionTransactions):
         return SimTransaction(self.start, self._enlist, self._database.connect, ours=True)
 
 
-def _note_ends(producer: TransactionProducer, history: History) -> None:
+def _note_ends(producer: TransactionProducer, ledger: Ledger) -> None:
     """Have the ends that are sent, and those that were confirmed, in the history."""
     finish = producer.finish
 
     def note(half: SentHalf, outcome: ListenerAnswer, confirmed: bool) -> None:
-        history.add("end", tx=half.given.body.decode(), decision=outcome.state.name, confirmed=confirmed)
+        state = outcome.state.name
+        ledger.note("end", half.given.properties, half.given.body, state, decision=state, confirmed=confirmed)
 
     async def noted(half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         note(half, outcome, False)
@@ -190,12 +226,14 @@ class ServiceProcess:
         self.address = process.address
         self.line = line
         self.transactions = SimTransactions(
-            GROUP, line, process=process, history=ledger.history, wait_for_brokers=rng.random() < 0.5
+            GROUP, line, process=process, ledger=ledger, wait_for_brokers=rng.random() < 0.5
         )
         self._ledger = ledger
         self._rng = rng
         self._die = die
         self._injected = ledger.injected
+        # Of a message by row, a check may come about the half message of any process that sends the row.
+        self._immunity_ms = round(LONGEST_S * 1000) if ledger.away == "refuse" else 0
 
     async def start(self) -> None:
         """Raises GantryError and the database's Error."""
@@ -251,7 +289,7 @@ class ServiceProcess:
 
     def _sent(self, tx: AsyncConnectionTransaction, name: str, message: Message) -> None:
         self._ledger.history.add(
-            "begin", tx=name, immunity_ms=round(LONGEST_S * 1000), sender=self.node.name, decisive=True, local=True
+            "begin", tx=name, immunity_ms=self._immunity_ms, sender=self.node.name, decisive=True, local=True
         )
         tx.send(message)
         self._ledger.messages.setdefault(tx.transaction_id or "", []).append(name)
@@ -285,11 +323,11 @@ class ServiceProcess:
 class CheckerProcess:
     """One process that only checks, perhaps with another database than that of the service."""
 
-    def __init__(self, process: Process, line: Line, history: History) -> None:
+    def __init__(self, process: Process, line: Line, ledger: Ledger) -> None:
         self.node, self.clock = process.node, process.clock
         self.address = process.address
         self.line = line
-        self.transactions = SimTransactions(GROUP, line, process=process, history=history)
+        self.transactions = SimTransactions(GROUP, line, process=process, ledger=ledger)
 
     async def start(self) -> None:
         """Raises GantryError and the database's Error."""

@@ -49,12 +49,14 @@ INTERRUPTED: Final = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the r
 class _Sending:
     """A row on its way, under a local transaction of its own."""
 
-    __slots__ = ("error", "halves", "row", "transaction_id")
+    __slots__ = ("error", "halves", "last_moment", "row", "transaction_id")
 
-    def __init__(self, row: Row, transaction_id: str, halves: Halves) -> None:
+    def __init__(self, row: Row, transaction_id: str, halves: Halves, last_moment: float) -> None:
         self.row = row
         self.transaction_id = transaction_id
         self.halves = halves
+        self.last_moment = last_moment
+        """When it can no longer commit; see ``LocalSteps.last_moment``."""
         self.error: BaseException | None = None
 
 
@@ -203,7 +205,9 @@ class Relay:
         sendings = [self._begin(row) for row in rows]
         try:
             await self._stored(sendings)
-            safe = [one for one in sendings if one.error is None and one.halves.longest_commits()]
+            now = self._clock.monotonic()
+            stored = [one for one in sendings if one.error is None and now < one.last_moment]
+            safe = [one for one in stored if one.halves.longest_commits()]
             answers = await self._leave_table(safe)
         except BaseException:
             for one in sendings:
@@ -218,7 +222,9 @@ class Relay:
     def _begin(self, row: Row) -> _Sending:
         local = self._local
         transaction_id = local.new_id()
-        one = _Sending(row, transaction_id, self._client.halves(local.settings.longest_transaction))
+        one = _Sending(
+            row, transaction_id, self._client.halves(local.settings.longest_transaction), local.last_moment()
+        )
         marks = local.marks_of(transaction_id)
         one.halves.add(0, row.message.with_properties({**row.message.properties, **marks}))
         return one
