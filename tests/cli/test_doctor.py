@@ -79,6 +79,7 @@ def test_a_user_who_may_not_ask_is_told_so(tmp_path: Path, monkeypatch: pytest.M
         assert "GANTRY_ACCESS_KEY" in text
 
 
+@pytest.mark.slow
 def test_a_silent_name_server_and_words_that_are_no_address(tmp_path: Path) -> None:
     with accepts_and_never_answers() as silent:
         status, text, _ = Tool(silent, tmp_path / "audit.jsonl").run("doctor")

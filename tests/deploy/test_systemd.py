@@ -79,6 +79,13 @@ def test_systemd_waits_longer_than_an_orderly_stop_may_take(unit: Path) -> None:
     assert float(settings(unit)["TimeoutStopSec"]) > STOP_SECONDS
 
 
+@pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.stem)
+def test_the_user_of_a_service_can_read_its_settings(unit: Path) -> None:
+    """systemd gives all directories to the user of the service but that of the configuration: root keeps it."""
+    found = settings(unit)
+    assert found["User"] != "root" and int(found["ConfigurationDirectoryMode"], 8) & 0o005 == 0o005
+
+
 @pytest.mark.slow
 def test_a_server_notifies_that_it_is_ready_alive_and_stops(tmp_path: Path) -> None:
     address = str(tmp_path / "notify")

@@ -12,6 +12,7 @@ import pytest
 
 from gantrymq.admin import Admin
 from gantrymq.doctor import Facts, Finding, findings_of, look_at_cluster
+from gantrymq.doctor.brokers import clock_of, without_secrets
 from gantrymq.doctor.facts import ClusterFacts
 from gantrymq.runtime.clock import SystemClock
 from tests.support.brokers import Cluster, cluster
@@ -63,6 +64,18 @@ def play(story: Story) -> None:
             await story
 
     asyncio.run(bounded())
+
+
+def test_secrets_among_the_settings_of_an_apache_broker_are_left_out() -> None:
+    told = {"brokerName": "b", "innerClientAuthenticationCredentials": "{}", "initAuthenticationUser": "{}"}
+    assert without_secrets(told) == {"brokerName": "b"}
+
+
+def test_the_clock_of_a_broker_by_its_start_and_how_long_ago_that_is() -> None:
+    figures = {"bootTimestamp": "1000000", "runtime": "[ 1 days, 2 hours, 3 minutes, 4 seconds ]"}
+    assert clock_of(figures) == 1_000_000 + (((24 + 2) * 60 + 3) * 60 + 4) * 1000 + 500
+    assert clock_of({"bootTimestamp": "soon", "runtime": figures["runtime"]}) is None
+    assert clock_of({"bootTimestamp": "1000000", "runtime": "a while"}) is None
 
 
 def test_a_healthy_cluster(tmp_path: Path) -> None:

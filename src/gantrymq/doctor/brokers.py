@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from gantrymq.access.settings import SECRET_KEYS
 from gantrymq.admin import Admin
 from gantrymq.admin.brokers import BrokerPlace
 from gantrymq.admin.transaction_pages import Filter, Page
@@ -40,7 +41,7 @@ async def look_at_broker(admin: Admin, place: BrokerPlace, clock: Clock) -> Brok
         broker = _with_figures(broker, figures, began_ms + took_ms // 2, took_ms // 2)
     settings = await _told(lambda: admin.brokers.config(place.address), "its settings", unseen)
     if settings is not None:
-        broker = replace(broker, settings=settings, answers_as=settings.get("brokerName", ""))
+        broker = replace(broker, settings=without_secrets(settings), answers_as=settings.get("brokerName", ""))
     if place.broker_id == 0:
         broker = await _with_transactions(admin, broker, unseen)
     return replace(broker, unseen=tuple(unseen))
@@ -83,6 +84,11 @@ def clock_of(figures: dict[str, str]) -> int | None:
         return None
     days, hours, minutes, seconds = (int(part) for part in runtime.groups())
     return boot_ms + (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + _HALF_SECOND_MS
+
+
+def without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings that may be printed. Our brokers never tell the others; Apache's do."""
+    return {key: value for key, value in settings.items() if key not in SECRET_KEYS}
 
 
 def number_in(text: str | None) -> int | None:

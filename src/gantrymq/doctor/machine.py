@@ -20,6 +20,7 @@ from gantrymq.runtime.guesses.person import user_name
 
 DISTRIBUTION: Final = "gantrymq"
 _EXTRA: Final = re.compile(r"extra\s*==\s*[\"']([^\"']+)[\"']")
+_PATHS: Final = ("storePathRootDir", "storePathCommitLog")
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 SECRETS: Final = (f"config/auth/{users.NAME}",)
 """Files of a store that only its owner may read."""
@@ -107,11 +108,10 @@ def stores_here(cluster: ClusterFacts) -> list[StoreFacts]:
     a path that means nothing outside."""
     found = []
     for broker in cluster.brokers:
-        path = broker.settings.get("storePathRootDir", "")
-        if path and not broker.error and _is_here(host_of(broker.address)):
-            store = look_at_store(path, broker.name)
-            if store.exists or store.error:
-                found.append(store)
+        paths = [path for key in _PATHS if (path := broker.settings.get(key, ""))]
+        if not broker.error and _is_here(host_of(broker.address)):
+            stores = (look_at_store(path, broker.name) for path in dict.fromkeys(paths))
+            found += [store for store in stores if store.exists or store.error]
     return found
 
 
