@@ -138,6 +138,7 @@ def test_the_moment_between_the_look_and_the_end(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_parked_ones_are_opened_again_and_decided_in_one_step_that_names_both(tmp_path: Path) -> None:
     async def work() -> None:
         async with lab(tmp_path, **PARKING) as there:

@@ -7,6 +7,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from gantrymq.console.decision_runs import PLANS_MAX
 from tests.console.site import Browser, Site, on_site  # first: it skips where packages are missing
 
@@ -35,6 +37,7 @@ async def ended(browser: Browser, path: str) -> str:
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_all_of_a_group_are_decided(tmp_path: Path) -> None:
     async def work(there: Site) -> None:
         for number in range(230):
@@ -84,6 +87,7 @@ def test_what_its_producer_decided_after_the_dry_run(tmp_path: Path) -> None:
     on_site(work, tmp_path)
 
 
+@pytest.mark.slow
 def test_who_may_plan_start_and_see(tmp_path: Path) -> None:
     async def work(there: Site) -> None:
         await there.half("KEY")

@@ -66,6 +66,7 @@ def test_commands_in_a_sentence() -> None:
     assert commands("a group ` of <two>") == "a group ` of &lt;two&gt;"
 
 
+@pytest.mark.slow
 def test_what_a_real_broker_has(tmp_path: Path) -> None:
     async def work(there: Site) -> None:
         await there.browser.log_in("otto")

@@ -7,7 +7,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from gantrymq.console.last_pages import KEPT_S, PAGES_MAX, LastPages
+from gantrymq.protocol.bodies.register import RegisterBrokerBody
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.headers.nameserver import RegisterBroker
 from gantrymq.runtime.disk import OsDisk, Usage
 from tests.console.site import SETTINGS, Site, on_site, site  # first: it skips where the console's packages are missing
 from tests.console.test_resends import SILENT, silent_broker
@@ -32,6 +37,7 @@ async def until(there: Site, path: str, word: str, status: int = 200) -> str:
         await asyncio.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_what_a_broker_said_last_stays_with_its_time(tmp_path: Path) -> None:
     async def work(there: Site) -> None:
         await there.half("ABC")
@@ -56,6 +62,7 @@ def test_what_a_broker_said_last_stays_with_its_time(tmp_path: Path) -> None:
     on_site(work, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_silent_delays_no_page_for_long(tmp_path: Path) -> None:
     async def work(there: Site) -> None:
         await there.half("ABC")
@@ -67,6 +74,28 @@ def test_a_broker_that_is_silent_delays_no_page_for_long(tmp_path: Path) -> None
             await there.browser.get(f"/brokers/{SILENT}", 502)
 
     on_site(work, tmp_path, settings=replace(SETTINGS, page_seconds=1))
+
+
+def test_an_empty_list_of_a_silent_broker_replaces_no_full_one(tmp_path: Path) -> None:
+    async def work(there: Site) -> None:
+        await there.half("ABC")
+        await there.browser.log_in("otto")
+        assert "Choose ABC" in await there.browser.get("/transactions?group=PG")
+        header = RegisterBroker(
+            broker_name="broker-b", broker_addr="127.0.0.1:1", cluster_name="DefaultCluster", ha_server_addr="",
+            broker_id=0,
+        )  # fmt: skip
+        answer = await there.running.client.call(
+            there.name_servers, RequestCode.REGISTER_BROKER, header, RegisterBrokerBody().encode(), timeout_ms=10_000
+        )
+        assert answer.code == ResponseCode.SUCCESS
+        await there.running.broker.close()  # now the name server knows broker-b alone, and nobody is there
+        for _ in range(2):
+            old = await there.browser.get("/transactions?group=PG", 502)
+            assert "Choose ABC" in old and OLD in old and "broker-b" in old
+        assert "cannot be reached" in await there.browser.get("/transactions?group=other"), "it was never seen"
+
+    on_site(work, tmp_path)
 
 
 def test_refused_writes_are_said_on_every_page(tmp_path: Path) -> None:

@@ -13,7 +13,15 @@ from starlette.responses import HTMLResponse, Response
 
 from gantrymq.console.guard import PAGE
 from gantrymq.console.identity import Right
-from gantrymq.console.parts import console_of, page, path_in, person_of, session_of
+from gantrymq.console.parts import (
+    INCOMPLETE,
+    address_in,
+    console_of,
+    old_page_of,
+    page,
+    person_of,
+    session_of,
+)
 from gantrymq.console.reading import NotShown
 from gantrymq.errors import (
     ConfigError,
@@ -93,16 +101,15 @@ async def bounded(handler: Handler, request: Request) -> Response:
         return await handler(request)
     async with asyncio.timeout(console.settings.page_seconds):
         answer = await handler(request)
-    session = session_of(request)
-    if session is not None and isinstance(answer, HTMLResponse) and answer.status_code == HTTPStatus.OK:
+    session, whole = session_of(request), not getattr(request.state, INCOMPLETE, False)
+    if session is not None and whole and isinstance(answer, HTMLResponse) and answer.status_code == HTTPStatus.OK:
         console.last_pages.note(session.csrf, address_in(request), bytes(answer.body).decode())
     return answer
 
 
 def unanswered(request: Request, text: str) -> Response:
     """The page as it was when the cluster answered last; without one, a page that says why there is none."""
-    session = session_of(request)
-    old = None if session is None else console_of(request).last_pages.of(session.csrf, address_in(request))
+    old = old_page_of(request)
     if request.method != "GET" or old is None:
         return problem(request, HTTPStatus.BAD_GATEWAY, "The cluster did not do it", text)
     return page(request, "old_page.html", HTTPStatus.BAD_GATEWAY, old=old, text=text.rstrip("."))
@@ -111,11 +118,6 @@ def unanswered(request: Request, text: str) -> Response:
 def a_broker_is_silent(request: Request) -> bool:
     sample = console_of(request).samples.newest
     return sample is not None and any(broker.error and not broker.denied for broker in sample.brokers)
-
-
-def address_in(request: Request) -> str:
-    """Path and query."""
-    return f"{path_in(request)}?{request.url.query}"
 
 
 def is_denied(error: GantryError) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from jinja2 import Environment
 from starlette.requests import Request
@@ -21,7 +21,7 @@ from gantrymq.console.clients import Clients
 from gantrymq.console.decision_runs import DecisionRuns
 from gantrymq.console.identity import FileIdentities, Identities, Person, Right
 from gantrymq.console.lag_history import LagHistory
-from gantrymq.console.last_pages import LastPages
+from gantrymq.console.last_pages import LastPages, OldPage
 from gantrymq.console.listing import Kept
 from gantrymq.console.metrics import Figures
 from gantrymq.console.samples import Samples
@@ -29,6 +29,9 @@ from gantrymq.console.sessions import Session, Sessions
 from gantrymq.console.settings import ConsoleSettings
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.limits.attempts import Attempts
+
+INCOMPLETE: Final = "incomplete"
+"""Set in the state of a request whose page lacks what a silent broker has; such a page replaces none of before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,17 @@ def path_in(request: Request) -> str:
 
 def session_of(request: Request) -> Session | None:
     return cast("Session | None", request.state.session)
+
+
+def address_in(request: Request) -> str:
+    """Path and query of a page, without the prefix of a reverse proxy."""
+    return f"{path_in(request)}?{request.url.query}"
+
+
+def old_page_of(request: Request) -> OldPage | None:
+    """The page as this session saw it when the cluster answered last; None: it did not see it."""
+    session = session_of(request)
+    return None if session is None else console_of(request).last_pages.of(session.csrf, address_in(request))
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:

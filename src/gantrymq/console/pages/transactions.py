@@ -11,11 +11,11 @@ from starlette.responses import Response
 
 from gantrymq.admin.transaction_pages import Filter, Summary, by_group
 from gantrymq.console.answered import Answered
-from gantrymq.console.parts import Console, console_of, number_of, page, person_of, text_of
+from gantrymq.console.parts import INCOMPLETE, Console, console_of, number_of, old_page_of, page, person_of, text_of
 from gantrymq.console.plots import Line, plot
 from gantrymq.console.reading import Reading, may_see_undecided
 from gantrymq.console.samples import Rates, Sample
-from gantrymq.errors import ConfigError, RequestRejected
+from gantrymq.errors import ConfigError, RequestRejected, Unreachable
 from gantrymq.message.message import MessageView
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.transactions.rules.states import State
@@ -42,6 +42,10 @@ async def show_list(request: Request) -> Response:
     found_page, _ = await asyncio.gather(
         console.admin.transactions.pages.page(wanted, count, cursor), console.samples.soon()
     )
+    if found_page.gone:
+        setattr(request.state, INCOMPLETE, True)
+        if not found_page.rows and old_page_of(request) is not None:
+            raise Unreachable(", ".join(found_page.gone), "; ".join(found_page.notes))
     return page(
         request, "transactions.html",
         wanted=wanted, rows=found_page.rows, cursor=found_page.cursor, notes=found_page.notes, gone=found_page.gone,
