@@ -86,6 +86,7 @@ def test_the_versions_of_the_lock_file_are_read() -> None:
     assert any(pin.startswith("msgspec==") for pin in pins)
 
 
+@pytest.mark.slow
 def test_the_compose_file_keeps_the_published_schema() -> None:
     pytest.importorskip("check_jsonschema")
     words = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(COMPOSE)]
