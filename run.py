@@ -41,7 +41,7 @@ WITH_SPARK = ("demo", "pipeline")
 """Commands of gantry that start Spark."""
 SERVERS = ("server", "broker", "nameserver")
 
-COMMANDS = ("demo", "test", "gantry", "bench", "compile", "lock")
+COMMANDS = ("demo", "test", "gantry", "bench", "docs", "compile", "lock")
 USAGE = """usage: python3 run.py COMMAND [arguments]
 
   demo [--orders N --seed S --dir D --json FILE]   pay orders, kill programs, count with Spark; --help says more
@@ -58,6 +58,7 @@ USAGE = """usage: python3 run.py COMMAND [arguments]
   bench open-transactions ...                      what 10^3 to 10^6 open transactions cost
   bench recovery ...                               seconds from the death of a producer to the delivery, on both brokers
   bench consistency ...                            two-phase commit, plain message, outbox and transaction message
+  docs                                             build the documentation site from docs/, and check every link
   compile                                          compile the core (minutes, with a C compiler); later commands use
                                                    it as long as the sources stay the same
   lock                                             (maintainers, needs uv) write requirements.lock anew
@@ -428,8 +429,7 @@ def write_lock() -> int:
         "pyproject.toml",
         "--extra",
         "all",
-        "--group",
-        "dev",
+        *("--group", "dev", "--group", "docs", "--group", "release"),
         "--universal",
         "--no-config",
     ]
@@ -465,10 +465,11 @@ def main() -> int:
         "demo": ["-m", "gantrymq.cli.main", "demo"],
         "gantry": ["-m", "gantrymq.cli.main"],
         "bench": ["-m", "benchmarks"],
+        "docs": ["-m", "tools.website"],
         "test": [os.path.join(ROOT, "tools", "checks.py")],
     }
-    if command == "bench":
-        os.chdir(ROOT)  # benchmarks is no part of what is installed
+    if command in ("bench", "docs"):
+        os.chdir(ROOT)  # benchmarks and tools are no part of what is installed
     os.environ["GANTRY_CALLED_AS"] = "python3 %s gantry" % os.path.relpath(__file__)
     return os.execv(python, [python, *programs[command], *rest])
 

@@ -130,6 +130,12 @@ def layers(_: list[str]) -> bool:
     return run(BIN / "lint-imports")
 
 
+def docs(_: list[str]) -> bool:
+    """The documentation site, in a directory that nobody keeps."""
+    with tempfile.TemporaryDirectory() as directory:
+        return run(BIN / "python", "-m", "tools.website", "--to", directory)
+
+
 PYTEST = (BIN / "python", "-m", "pytest", "--durations=10")
 WORKERS = ("-n", "3", "--dist", "load")
 """Three processes for two cores: much of the time tests wait for processes that they have started."""
@@ -263,6 +269,7 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "lint": lint,
     "types": types,
     "layers": layers,
+    "docs": docs,
     "unit": unit,
     "types-and-unit": types_and_unit,
     "tests": tests,
@@ -279,7 +286,7 @@ ONLY_WHEN_NAMED = {
     "unit", "types-and-unit", "interop-guarded", "clusters", "registry", "compiled", "compiled-interop", "spark42",
 }  # fmt: skip
 """Stages that run only when they are named. The stage ``tests`` includes all tests of the stage ``unit``."""
-SHORT = ["lint", "layers", "types-and-unit"]
+SHORT = ["lint", "layers", "docs", "types-and-unit"]
 """The stages of ``quick``."""
 
 

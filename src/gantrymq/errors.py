@@ -1,8 +1,8 @@
 """The errors that this package raises.
 
-Each error answers three questions: whose fault it is (the class), whether the same call may be tried again
-(``retryable``), and what happened (the attributes, from which the message is built). All errors can be pickled, because
-Spark sends them from one process to another.
+Each error answers these questions: whose fault it is (the class), whether the same call may be tried again
+(``retryable``), and what happened (the attributes, from which the message is built). ``what_to_do`` says how to go on.
+All errors can be pickled, because Spark sends them from one process to another.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ class GantryError(Exception):
 
     retryable: ClassVar[bool] = False
     """Whether the same call, repeated without a change, may succeed."""
+    what_to_do: ClassVar[str] = ""
+    """What somebody does about it, in Markdown: ``docs/errors.md`` is made from these (``python -m tools.pages``)."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.args, self.__dict__))
@@ -30,21 +32,34 @@ def _rebuild(kind: type[GantryError], args: tuple[Any, ...], state: dict[str, An
 class ConfigError(GantryError):
     """A setting is unknown, malformed or contradicts another one. The message names the key and the allowed values."""
 
+    what_to_do = "Correct the setting that the message names."
+
 
 class ProtocolError(GantryError):
     """Bytes or calls that the wire protocol does not allow."""
+
+    what_to_do = "Look which of its two kinds it is."
 
 
 class LocalProtocolError(ProtocolError):
     """A value cannot be expressed in the protocol; nothing was sent."""
 
+    what_to_do = "Change the value that the message names; nothing was sent, so nothing has to be undone."
+
 
 class RemoteProtocolError(ProtocolError):
     """The peer sent bytes that are not a valid frame, header, body or record; the connection must be closed."""
 
+    what_to_do = (
+        "Look whether the address is one of a broker or name server, and not of a web server, a proxy or a TLS "
+        "port. Clients connect again by themselves."
+    )
+
 
 class MessageIllegal(GantryError, ValueError):
     """A message breaks a rule (topic name, body size, properties ...). Nothing was sent or stored."""
+
+    what_to_do = "Change the message. The text names the rule, and the limit where there is one."
 
 
 class BodyTooLarge(GantryError):
@@ -52,6 +67,8 @@ class BodyTooLarge(GantryError):
 
     Go on behind the message at ``offset + 1``, or raise the limit.
     """
+
+    what_to_do = "Raise `max_body_bytes`, or go on behind the message."
 
     def __init__(self, place: str, offset: int, most: int) -> None:
         self.place = place
@@ -65,6 +82,11 @@ class BodyTooLarge(GantryError):
 
 class RequestRejected(GantryError):
     """The peer understood the request and refused it."""
+
+    what_to_do = (
+        "The remark of the server says why. A user without permission: [permissions](permissions.md). An unknown "
+        "request: the server is an older one."
+    )
 
     def __init__(self, code: int, remark: str | None = None, *, request: str = "request", address: str = "") -> None:
         self.code = code
@@ -81,6 +103,11 @@ class TransactionConflict(RequestRejected):
     The local transaction and its message now disagree: ``result`` says how the local transaction ended.
     """
 
+    what_to_do = (
+        "Compare the database with the messages of this transaction: `gantry transactions explain ID` says who "
+        "decided it. Undo the local change, or send its message anew."
+    )
+
     def __init__(self, code: int, remark: str | None, transaction_id: str, result: Any = None) -> None:
         self.transaction_id = transaction_id
         self.result = result
@@ -91,6 +118,7 @@ class HalfNotStored(GantryError):
     """A broker has the half message, but did not confirm that it is safe on its disk. It is rolled back."""
 
     retryable = True
+    what_to_do = "Run the transaction again. When it comes again and again, look at the disk of the broker."
 
     def __init__(self, topic: str, status: str) -> None:
         self.topic = topic
@@ -107,6 +135,7 @@ class TransactionClaimed(GantryError):
     """
 
     retryable = True
+    what_to_do = "Run the transaction again. Raise `longest_transaction` if local transactions take that long."
 
     def __init__(self, transaction_id: str) -> None:
         self.transaction_id = transaction_id
@@ -120,6 +149,11 @@ class TransactionBroken(GantryError):
     """The transaction cannot be committed as the block meant it: the database, or code inside the block, has ended,
     moved or undone it, or it is not a transaction at all. No message of it is delivered, and it is rolled back as far
     as the database can; the text says what the database may hold."""
+
+    what_to_do = (
+        "Remove what ends, moves or undoes the transaction inside the block; [a list of "
+        "causes](sql.md#what-the-database-or-your-code-does-behind-the-block)."
+    )
 
 
 class OutboxFull(GantryError):
@@ -147,6 +181,7 @@ class TransactionTooOld(GantryError):
     """
 
     retryable = True
+    what_to_do = "Run it again, in shorter transactions."
 
     def __init__(self, transaction_id: str) -> None:
         self.transaction_id = transaction_id
@@ -163,6 +198,11 @@ class OutcomeUnknown(GantryError):
     transaction before you know how it ended; ``transaction_id`` is the row to look for.
     """
 
+    what_to_do = (
+        "Do not repeat the transaction before you know how it ended. Wait until the database answers, or look for "
+        "the row `transaction_id`."
+    )
+
     def __init__(self, transaction_id: str, reason: str) -> None:
         self.transaction_id = transaction_id
         self.reason = reason
@@ -176,6 +216,10 @@ class Unreachable(GantryError):
     """No connection to the peer could be made, or it was lost before the answer came."""
 
     retryable = True
+    what_to_do = (
+        "Start the server, or correct the address. A broker that is reached by a name server but not by clients "
+        "advertises a wrong address: set `brokerIP1`."
+    )
 
     def __init__(self, address: str, reason: str, advice: str = "") -> None:
         """``advice``: what to change, when the peer shows it, e.g. that it speaks TLS; empty: that is not known."""
@@ -189,6 +233,9 @@ class TimedOut(GantryError):
     """No answer within the time allowed. The request may or may not have been executed."""
 
     retryable = True
+    what_to_do = (
+        "Repeat what may happen twice. Look at the load of the server, and raise the timeout if it is only slow."
+    )
 
     def __init__(self, what: str, timeout_ms: int) -> None:
         self.what = what
@@ -199,20 +246,27 @@ class TimedOut(GantryError):
 class Closed(GantryError):
     """The object was closed (or never started); the call did nothing."""
 
+    what_to_do = "Make a new client, or make the call before `close`."
+
 
 class UsedAfterFork(GantryError):
     """A client object was used in a forked child; create a new one there."""
+
+    what_to_do = "Make the client in the child, after the fork."
 
 
 class WrongRuntime(GantryError):
     """A client cannot work here: threads were replaced, no event loop runs, or the client belongs to another loop. The
     message says what works."""
 
+    what_to_do = "Do what the message says: usually use `gantrymq.aio` inside of an event loop, and `gantrymq` outside."
+
 
 class RouteNotFound(GantryError):
     """No name server knows a usable route for the topic."""
 
     retryable = True
+    what_to_do = "Look with `gantry topic list`; make the topic with `gantry topic create`."
 
     def __init__(self, topic: str, reason: str) -> None:
         self.topic = topic
@@ -223,17 +277,27 @@ class RouteNotFound(GantryError):
 class StoreError(GantryError):
     """The store cannot do what was asked."""
 
+    what_to_do = "Read the message; it names the file."
+
 
 class StoreLocked(StoreError):
     """Another process holds the store directory."""
+
+    what_to_do = "Stop the other broker, or give this one another `--store`."
 
 
 class StoreFormatUnknown(StoreError):
     """The store directory contains files that this version cannot read; nothing was changed."""
 
+    what_to_do = (
+        "Give another `--store`, or move the files away that are none of a RocketMQ store. Nothing was changed."
+    )
+
 
 class StoreUnavailable(StoreError):
     """The store refuses writes: closed, disk full, or a failed fsync. ``reason`` says which and what to do."""
+
+    what_to_do = "Do what the reason says. After a failed sync: repair the disk and start the broker again."
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -244,16 +308,23 @@ class DiskFull(StoreUnavailable):
     """The file system is full. Nothing of the failed write is acknowledged. Writes continue when there is space."""
 
     retryable = True
+    what_to_do = (
+        "Free space, and decide the transactions that `gantry transactions list` shows; [a full "
+        "disk](store.md#a-full-disk)."
+    )
 
 
 class TooManyOpenFiles(StoreUnavailable):
     """No file descriptor is free. Nothing was changed. The call works with a higher limit, or when files are closed."""
 
     retryable = True
+    what_to_do = "Raise the limit (`ulimit -n`, or `LimitNOFILE` of the service) and start again."
 
 
 class CorruptRecord(StoreError):
     """A record before the end of the log fails its checks. It is never delivered."""
+
+    what_to_do = "Keep a copy of the store, and look at the disk. Messages behind the record stay readable."
 
     def __init__(self, offset: int, reason: str) -> None:
         self.offset = offset
@@ -263,6 +334,8 @@ class CorruptRecord(StoreError):
 
 class InvariantViolated(GantryError):
     """An internal invariant does not hold. The component stops instead of continuing with a wrong state."""
+
+    what_to_do = "This is a bug: please report it with the message and the log. Start the component again."
 
 
 def invariant(holds: bool, promise: str) -> None:

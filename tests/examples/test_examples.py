@@ -80,9 +80,10 @@ def _run_beside_a_server(code: str, directory: Path) -> list[str]:
     return sorted(said)
 
 
-def test_the_readme_shows_the_first_program() -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_the_first_pages_show_the_first_program(page: str) -> None:
     code = (EXAMPLES / "first_message.py").read_text()
-    assert f"```python\n{code}```" in (EXAMPLES.parent / "README.md").read_text()
+    assert f"```python\n{code}```" in (EXAMPLES.parent / page).read_text()
 
 
 @pytest.mark.parametrize(

@@ -28,12 +28,12 @@ def checks() -> ModuleType:
 
 
 def test_without_a_name_every_test_runs_once(checks: ModuleType) -> None:
-    assert checks.stages_of([]) == ["lint", "types", "layers", "tests", "interop", "demo"]
+    assert checks.stages_of([]) == ["lint", "types", "layers", "docs", "tests", "interop", "demo"]
 
 
 def test_quick_stands_for_its_stages(checks: ModuleType) -> None:
-    assert checks.stages_of(["quick"]) == ["lint", "layers", "types-and-unit"]
-    assert checks.stages_of(["lint", "quick", "demo"]) == ["lint", "layers", "types-and-unit", "demo"]
+    assert checks.stages_of(["quick"]) == ["lint", "layers", "docs", "types-and-unit"]
+    assert checks.stages_of(["lint", "quick", "demo"]) == ["lint", "layers", "docs", "types-and-unit", "demo"]
     assert set(checks.stages_of(["quick"])) <= set(checks.STAGES)
 
 

@@ -125,9 +125,13 @@ class Access:
 class NoUsers(ConfigError):
     """A broker has no users that tools could change."""
 
+    what_to_do = "Switch users on at that server: [permissions](permissions.md)."
+
 
 class PartlyDone(GantryError):
     """A change was made at some servers and refused by another one."""
+
+    what_to_do = "Remove the reason that the message names, and make the same change again: it is not made twice."
 
 
 def _read_list(body: bytes, kind: type[_B]) -> list[_B]:

@@ -62,6 +62,7 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def messages(self) -> int:
+        """How many messages the broker still has in this queue."""
         return self.max_offset - self.min_offset
 
 

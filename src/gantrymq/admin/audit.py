@@ -39,6 +39,8 @@ VARIABLE: Final = "GANTRY_AUDIT"
 class AuditFailed(GantryError):
     """The audit file could not be written, so nothing was done."""
 
+    what_to_do = "Make the file writable, or name another one with `--audit`."
+
 
 class Phase(enum.StrEnum):
     """How far a decision has got."""

@@ -30,6 +30,8 @@ def of_system(group: str) -> bool:
 class GroupNotFound(GantryError):
     """No broker that was asked has this group."""
 
+    what_to_do = "Look with `gantry group list`; make the group with `gantry group create`."
+
 
 class Groups:
     """Questions and commands about consumer groups."""

@@ -86,6 +86,8 @@ class TopicChange(msgspec.Struct, frozen=True, kw_only=True):
 class MessagesHidden(GantryError):
     """A change of a topic was not made, because consumers could not read messages any more."""
 
+    what_to_do = "Wait until the groups have read them, or repeat the command with `--hide-messages`."
+
 
 class TopicChanges:
     """Looks before it changes."""

@@ -58,6 +58,7 @@ class Producer(Blocking["producer.Producer"]):
 
     @property
     def group(self) -> str:
+        """The producer group, as it was given."""
         return self._client.group
 
     def send(self, message: Message, queue: MessageQueue | None = None, timeout_ms: int | None = None) -> SendResult:

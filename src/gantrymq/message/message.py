@@ -110,14 +110,17 @@ class Message:
 
     @property
     def tags(self) -> str | None:
+        """The tag by which consumers select messages (``A || B``), or None."""
         return self.properties.get(properties.TAGS)
 
     @property
     def keys(self) -> list[str]:
+        """The keys under which the message is found, such as an order number."""
         return self.properties.get(properties.KEYS, "").split()
 
     @property
     def delay_level(self) -> int:
+        """The level of RocketMQ's ``messageDelayLevel`` by which it is delivered later; 0: at once."""
         return int(self.properties.get(properties.DELAY, "0") or 0)
 
     @property
@@ -180,16 +183,20 @@ class MessageView(msgspec.Struct):
 
     @property
     def tags(self) -> str | None:
+        """The tag by which consumers select messages (``A || B``), or None."""
         return self.properties.get(properties.TAGS)
 
     @property
     def keys(self) -> list[str]:
+        """The keys under which the message is found, such as an order number."""
         return self.properties.get(properties.KEYS, "").split()
 
     @property
     def transaction_id(self) -> str | None:
+        """The id of the transaction that the message belongs to; of a plain message its unique key."""
         return self.properties.get(properties.TRANSACTION_ID) or self.properties.get(properties.UNIQ_KEY)
 
     @property
     def compressed_when_stored(self) -> bool:
+        """Whether the producer had compressed the body; ``body`` is decompressed already."""
         return bool(self.sys_flag & flags.COMPRESSED)

@@ -118,6 +118,8 @@ def to_registry(
 class RowUnwritable(ConfigError):
     """A row does not fit the schema of a subject. Nothing of its task was written."""
 
+    what_to_do = "Change the columns of the query, or the schema."
+
 
 @dataclass(frozen=True, slots=True)
 class _Encoding:

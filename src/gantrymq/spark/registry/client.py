@@ -29,18 +29,25 @@ class RegistryAway(GantryError):
     """A registry does not answer, or not now."""
 
     retryable = True
+    what_to_do = "Start the registry, or correct its address. Run the query again then; it goes on where it was."
 
 
 class RegistryRefused(GantryError):
     """A registry refuses what it is asked, or something else answers at its address."""
 
+    what_to_do = "Correct the address, the user and the password of the registry."
+
 
 class SchemaUnknown(GantryError):
     """The registry says that it has no such schema, subject or version."""
 
+    what_to_do = "Register the schema, or correct the name of the subject."
+
 
 class SchemaUnreadable(ConfigError):
     """A text that the registry gave out is no schema of its kind."""
+
+    what_to_do = "Register a text that is a schema of its kind."
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ _PULL_COUNT: Final = 1_000
 class SinkTopicMissing(ConfigError):
     """No name server knows a topic that the sink has used before."""
 
+    what_to_do = "Create the topic again with `gantry topic create`, or use a new checkpoint."
+
 
 class Reader(Protocol):
     """A pull consumer (``gantrymq.PullConsumer``)."""

@@ -46,6 +46,7 @@ class NoSuchQueue(GantryError):
     """The option ``assign`` names a queue that no broker has registered. It may be registered soon."""
 
     retryable = True
+    what_to_do = "Correct the option `assign`, or create the topic with that many queues."
 
 
 class Planner:

@@ -38,6 +38,11 @@ class DataLost(GantryError):
     """Messages of a range are no longer in the broker (retention, a lost disk, or the topic was created again), or a
     body cannot be decompressed."""
 
+    what_to_do = (
+        "Read the rest with `failOnDataLoss=false`, and find out why messages are gone: retention "
+        "(`fileReservedTime`), or a topic that was created again."
+    )
+
     def __init__(self, queue: MessageQueue, begin: int, end: int, reason: str) -> None:
         self.queue = queue
         self.begin = begin

@@ -63,6 +63,7 @@ class InboxBase:
 
     @property
     def group(self) -> str:
+        """The consumer group whose messages have their effect once."""
         return self._settings.group
 
     def _once(self, what: Any, whole_batch: bool) -> Any:

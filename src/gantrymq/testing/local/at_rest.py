@@ -45,6 +45,10 @@ LISTENER_THREADS: Final = ("gantrymq-consume", "gantrymq-check")
 class NotAtRest(GantryError):
     """A listener of the test did not end in time."""
 
+    what_to_do = (
+        "Look what the listener waits for; a listener that waits for time needs `gantry.advance` from another thread."
+    )
+
 
 @dataclass(eq=False, slots=True)
 class _Wait:

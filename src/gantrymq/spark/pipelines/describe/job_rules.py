@@ -54,6 +54,8 @@ class Problem:
 class JobInvalid(ConfigError):
     """A job cannot run. ``problems`` names every key that is wrong."""
 
+    what_to_do = "Change the keys that it names: `gantry pipeline check FILE` lists all of them with their lines."
+
     def __init__(self, where: str, problems: list[Problem], lines: Mapping[str, int] | None = None) -> None:
         self.where = where
         self.problems = problems

@@ -38,6 +38,8 @@ _WIDE: Final = Context(prec=DECIMAL_DIGITS)
 class Unfit(ConfigError):
     """A schema is none, or its values cannot be columns. The text does not say whose schema it is."""
 
+    what_to_do = "Change the schema, or the job that names it."
+
 
 @dataclass(frozen=True, slots=True)
 class Logical:

@@ -20,6 +20,8 @@ log = logging.getLogger("gantrymq.spark")
 class SchemasUnreadable(ConfigError):
     """The job cannot read what versions of its subject have written."""
 
+    what_to_do = "Change the columns of the job so that every version can be read, or start behind the old messages."
+
 
 def refuse_unreadable(job: Job, *, new: bool, away_ms: int = AWAY_MS) -> None:
     """Raise SchemasUnreadable when a new job cannot read versions of its subject. Needs a Spark session for JSON.

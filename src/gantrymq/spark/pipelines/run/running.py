@@ -46,9 +46,15 @@ LOOK_EVERY_S = 0.2
 class RowsLost(GantryError):
     """Spark dropped rows because their time was behind the watermark, so the clock of this machine went far back."""
 
+    what_to_do = (
+        "Set the clock of the machine right, then process the time range once more with `gantry pipeline backfill`."
+    )
+
 
 class TableLost(GantryError):
     """A target has no table, and the checkpoint says that its messages were read: they would be missing there."""
+
+    what_to_do = "Give the job the table back, or begin with a new checkpoint, which reads all messages again."
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ class TableBusy(GantryError):
     """Other programs change a table so often that a batch cannot be committed. It may be tried again."""
 
     retryable = True
+    what_to_do = "Run the job again, and let fewer programs write to the table at the same time."
 
 
 class VersionedDeletes(Deletes, Protocol):

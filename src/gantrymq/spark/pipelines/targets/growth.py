@@ -31,6 +31,8 @@ _NAMES: Final = {
 class TableDiffers(ConfigError):
     """A table cannot have the rows of a job, and does not grow to them."""
 
+    what_to_do = "Change the table or the job so that their columns agree; `grow` in the job file lets a table grow."
+
 
 @dataclass(frozen=True, slots=True)
 class Growth:

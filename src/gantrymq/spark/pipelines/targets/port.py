@@ -51,6 +51,8 @@ NOBODY: Final = ""
 class RowRefused(GantryError):
     """A target refuses a row, and its message cannot become a dead letter."""
 
+    what_to_do = "Change the row, the job or the target. The message names the row, and says why it is no dead letter."
+
 
 class Writer(Protocol):
     """One target while a job runs. A batch is in it whole and once, also after a crash in the middle of any call."""

@@ -26,6 +26,10 @@ class TargetAway(GantryError):
     written again."""
 
     retryable = True
+    what_to_do = (
+        "Start the server of the target, or correct its address. Run the job again then; it goes on with the same "
+        "batch."
+    )
 
 
 class Staged(NamedTuple):
