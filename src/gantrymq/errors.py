@@ -84,7 +84,7 @@ class RequestRejected(GantryError):
     """The peer understood the request and refused it."""
 
     what_to_do = (
-        "The remark of the server says why. A user without permission: [permissions](permissions.md). An unknown "
+        "The remark of the server says why. A user without permission: [permissions](docs/permissions.md). An unknown "
         "request: the server is an older one."
     )
 
@@ -152,7 +152,7 @@ class TransactionBroken(GantryError):
 
     what_to_do = (
         "Remove what ends, moves or undoes the transaction inside the block; [a list of "
-        "causes](sql.md#what-the-database-or-your-code-does-behind-the-block)."
+        "causes](docs/sql.md#what-the-database-or-your-code-does-behind-the-block)."
     )
 
 
@@ -310,7 +310,7 @@ class DiskFull(StoreUnavailable):
     retryable = True
     what_to_do = (
         "Free space, and decide the transactions that `gantry transactions list` shows; [a full "
-        "disk](store.md#a-full-disk)."
+        "disk](docs/store.md#a-full-disk)."
     )
 
 

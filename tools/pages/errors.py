@@ -87,5 +87,5 @@ def _lines() -> Iterator[str]:
             kind = "" if one.parent == BASE else f", a `{one.parent}`"
             again = "yes" if one.retryable else "no"
             meaning = cell(one.meaning.replace("``", "`"))
-            yield f"| `{one.name}`{kind} | {meaning} | {cell(one.what_to_do)} | {again} |"
+            yield f"| `{one.name}`{kind} | {meaning} | {cell(one.what_to_do.replace('](docs/', ']('))} | {again} |"
         yield ""

@@ -125,7 +125,7 @@ class Access:
 class NoUsers(ConfigError):
     """A broker has no users that tools could change."""
 
-    what_to_do = "Switch users on at that server: [permissions](permissions.md)."
+    what_to_do = "Switch users on at that server: [permissions](docs/permissions.md)."
 
 
 class PartlyDone(GantryError):

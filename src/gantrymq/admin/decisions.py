@@ -49,9 +49,13 @@ def outcome_of(action: Action) -> str:
 class AlreadyDecided(ConfigError):
     """The transaction was decided before the decision arrived, e.g. by its producer."""
 
+    what_to_do = "Nothing: it has an outcome. `gantry transactions explain ID` says who decided it."
+
 
 class ResumedOnly(GantryError):
     """A parked transaction was opened again, and then could not be decided. It is open now."""
+
+    what_to_do = "Decide it again; it is open. Its producers are asked meanwhile, and may decide it themselves."
 
 
 def the_one(places: list[Place], action: Action) -> Place:
