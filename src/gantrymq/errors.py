@@ -162,6 +162,11 @@ class OutboxFull(GantryError):
     The local transaction is rolled back. Rows leave the table as soon as a broker takes them.
     """
 
+    what_to_do = (
+        "Wait until a broker takes what waits; `gantry sql rows` shows it. "
+        "[When the broker is away](docs/sql.md#when-the-broker-is-away) has the limit."
+    )
+
     retryable = True
 
     def __init__(self, rows: int, limit: int) -> None:
