@@ -465,6 +465,21 @@ async def producers(on: Bench) -> str:
     return shown(await on.ask(Code.GET_ALL_PRODUCER_INFO))
 
 
+@case("tools: all topics at a glance")
+async def topics_at_a_glance(on: Bench) -> str:
+    return shown(await on.ask(Code.SUMMARIZE, tools.Summarize(what="topics")))
+
+
+@case("tools: all groups at a glance")
+async def groups_at_a_glance(on: Bench) -> str:
+    return shown(await on.ask(Code.SUMMARIZE, tools.Summarize(what="groups")))
+
+
+@case("tools: all clients at a glance")
+async def clients_at_a_glance(on: Bench) -> str:
+    return shown(await on.ask(Code.SUMMARIZE, tools.Summarize(what="clients")))
+
+
 @case("tools: topics without messages are cleaned")
 async def clean(on: Bench) -> str:
     return shown(await on.ask(Code.CLEAN_UNUSED_TOPIC))

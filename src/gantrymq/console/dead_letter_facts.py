@@ -30,11 +30,11 @@ def dead_letter(message: MessageView, retry_max: int | None, copies: Iterable[Me
     with the same id. A copy that was stored after the dead letter was sent by somebody."""
     after = [copy.store_timestamp for copy in copies if copy.store_timestamp > message.store_timestamp]
     deliveries = max(message.reconsume_times, 1)
-    return DeadLetter(message, origin_topic(message), deliveries, reason(message, deliveries, retry_max),
+    return DeadLetter(message, origin_topic(message), deliveries, reason(message, retry_max),
                       max(after, default=None))  # fmt: skip
 
 
-def reason(message: MessageView, deliveries: int, retry_max: int | None) -> str:
+def reason(message: MessageView, retry_max: int | None) -> str:
     """Brokers store no error of a consumer, so this says what they know."""
     limit = message.properties.get(properties.MAX_RECONSUME_TIMES)
     most = int(limit) if limit is not None and limit.isdecimal() and len(limit) < 9 else retry_max

@@ -395,8 +395,8 @@ class ByValues:
     @asks("administration.overviews.topics", "administration.overviews.groups", "administration.overviews.clients")
     def overviews(self) -> tuple[dict[str, int], list[str], list[tuple[str, str]]]:
         of = lambda do: do.administration.overviews  # noqa: E731
-        topics = self._now(lambda do: {one.topic: one.messages for one in of(do).topics() if one.messages})
-        groups = self._now(lambda do: [one.group for one in of(do).groups() if one.topics or one.members])
+        topics = self._now(lambda do: {one.topic: one.messages for one in of(do).topics() if one and one.messages})
+        groups = self._now(lambda do: [one.group for one in of(do).groups() if one and (one.topics or one.members)])
         return topics, groups, self._now(lambda do: sorted((one.kind, one.group) for one in of(do).clients()))
 
     @asks("administration.questions.running_info")

@@ -61,6 +61,8 @@ InvisibleOf: TypeAlias = Callable[[], Mapping[Place, Invisible]]
 Figures: TypeAlias = tuple[int, int, int, int]
 """Messages that are ready and in flight, and the ages (ms) of the oldest one not consumed and not got."""
 NOTHING: Final[Figures] = (0, 0, 0, 0)
+QUEUES_AT_ONCE: Final = 256
+"""Queues of one step of a walk."""
 Row: TypeAlias = tuple[tuple[str, ...], tuple[int, ...]]
 
 
@@ -112,6 +114,8 @@ class Lags:
             for queue_id in range(topic.read_queue_nums):
                 popped = invisible.get((name, group, queue_id), NONE)
                 figures = _together(figures, self._queue(group, name, queue_id, popped, known))
+                if queue_id % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1:
+                    yield None
             yield group, name, figures
 
     def _read_topics(self) -> Iterator[tuple[str, str]]:

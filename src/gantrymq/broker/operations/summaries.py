@@ -1,6 +1,7 @@
 """All topics, groups and clients at a glance, for tools. See ``message.summaries``.
 
-Each question is answered step by step: a broker may have many thousands of topics, and others are served in between.
+Each question is answered step by step: a broker may have many thousands of topics, and others are served in between. A
+step that gives no row is None.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gantrymq.broker.metrics.lag import InvisibleOf, Lags
+from gantrymq.broker.metrics.lag import QUEUES_AT_ONCE, InvisibleOf, Lags
 from gantrymq.broker.registries.clients import Member
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.upkeep.statistics import GROUP_GET_NUMS, TOPIC_PUT_NUMS, Statistics
@@ -32,7 +33,7 @@ class Overviews:
         self._clock = clock
         self._lags = Lags(store, registries, clock, invisible)
 
-    def topics(self) -> Iterator[TopicSummary]:
+    def topics(self) -> Iterator[TopicSummary | None]:
         """Every topic, those of the system and of retries included."""
         put = self._statistics.rates(TOPIC_PUT_NUMS)
         got: dict[str, float] = {}
@@ -45,12 +46,18 @@ class Overviews:
         for name in self._registries.topics.names():
             config = self._registries.topics.get(name)
             if config is not None:  # removed since
-                yield self._topic(config, put.get(name, 0.0), got.get(name, 0.0), readers.get(name, []))
+                yield from self._topic(config, put.get(name, 0.0), got.get(name, 0.0), readers.get(name, []))
 
-    def _topic(self, config: TopicConfig, put: float, got: float, groups: list[str]) -> TopicSummary:
+    def _topic(
+        self, config: TopicConfig, put: float, got: float, groups: list[str]
+    ) -> Iterator[TopicSummary | None]:  # fmt: skip
         name, offsets = config.topic_name, self._registries.offsets
         queues = max(config.read_queue_nums, config.write_queue_nums)
-        ranges = [self._store.queue_range(name, queue) for queue in range(queues)]
+        ranges: list[tuple[int, int]] = []
+        for first in range(0, queues, QUEUES_AT_ONCE):
+            some = range(first, min(first + QUEUES_AT_ONCE, queues))
+            ranges += [self._store.queue_range(name, queue) for queue in some]
+            yield None
         lag, furthest = 0, ""
         for group in groups:
             behind = sum(
@@ -59,19 +66,21 @@ class Overviews:
             )
             if behind > lag:
                 lag, furthest = behind, group
-        return TopicSummary(
+            yield None
+        yield TopicSummary(
             topic=name, queues=queues, messages=sum(end - first for first, end in ranges), put_tps=put, got_tps=got,
             groups=len(groups), lag=lag if groups else None, furthest=furthest,
             message_type=(config.attributes or {}).get(MESSAGE_TYPE, ""), perm=config.perm,
             system=self._registries.topics.is_system(name),
         )  # fmt: skip
 
-    def groups(self) -> Iterator[GroupSummary]:
+    def groups(self) -> Iterator[GroupSummary | None]:
         """Every group that is known or online."""
         rates = self._statistics.rates(GROUP_GET_NUMS)
         found: dict[str, list[TopicGroupLag]] = {}
         consumers = self._registries.consumers
         for place in self._lags.places():
+            yield None
             if place is None:
                 continue
             group, name, (ready, in_flight, oldest, _) = place

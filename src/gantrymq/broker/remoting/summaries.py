@@ -38,7 +38,7 @@ class SummaryHandler:
 
         def done(encoded: list[bytes]) -> None:
             try:
-                body = b'{"%s":[%s]}' % (what.encode(), b",".join(encoded))
+                body = b'{"%s":[%s]}' % (what.encode(), b",".join(filter(None, encoded)))
                 frame = encode_response(command, ResponseCode.SUCCESS, body=body)
             except LocalProtocolError as error:
                 failed(error)
@@ -48,4 +48,4 @@ class SummaryHandler:
         def failed(error: GantryError) -> None:
             session.answer(command, encode_response(command, ResponseCode.SYSTEM_ERROR, remark=str(error)))
 
-        gather(self._clock, map(msgspec.json.encode, rows()), done, failed)
+        gather(self._clock, (b"" if row is None else msgspec.json.encode(row) for row in rows()), done, failed)
