@@ -24,6 +24,7 @@ from gantrymq.client.listener import (
     is_async,
     is_decisive,
 )
+from gantrymq.client.metrics.figures import OutboxFigures
 from gantrymq.client.producer import Producer
 from gantrymq.client.results import SendResult, SendStatus, TransactionSendResult
 from gantrymq.client.sending.check_back import CheckBack
@@ -214,6 +215,10 @@ class TransactionProducer(Producer):
     def start_task(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A task that ends with this producer, at the latest."""
         return self._endpoint.tasks.start(name, work)
+
+    def count_outbox(self, outboxes: Callable[[], Iterable[OutboxFigures]]) -> None:
+        """What the metrics of this process say of messages that wait in a database."""
+        self._figures.outboxes = outboxes
 
     def has_broker(self) -> bool:
         """Whether a connection to a broker is up. From any thread."""

@@ -32,6 +32,7 @@ from gantrymq.console.lag_history import SAMPLES_BETWEEN, LagHistory
 from gantrymq.console.last_pages import LastPages
 from gantrymq.console.listing import Kept
 from gantrymq.console.metrics import Figures
+from gantrymq.console.outboxes import Outboxes
 from gantrymq.console.pages import (
     audit_trail,
     brokers,
@@ -156,6 +157,7 @@ async def opened(
             templates=environment(settings.root_path),
             last_pages=LastPages(clock),
             runs=DecisionRuns(clock, rng),
+            outboxes=Outboxes(settings.outboxes, clock),
             only_local_names=only_local_names,
             secure_cookies=secure_cookies,
             **cluster_parts(admin, settings, audit_file, name_servers, clock),

@@ -24,6 +24,7 @@ from gantrymq.console.lag_history import LagHistory
 from gantrymq.console.last_pages import LastPages, OldPage
 from gantrymq.console.listing import Kept
 from gantrymq.console.metrics import Figures
+from gantrymq.console.outboxes import Outboxes
 from gantrymq.console.samples import Samples
 from gantrymq.console.sessions import Session, Sessions
 from gantrymq.console.settings import ConsoleSettings
@@ -64,6 +65,7 @@ class Console:
     topics: Kept[list[str]]
     groups: Kept[list[str]]
     last_pages: LastPages
+    outboxes: Outboxes
     topic_rows: Kept[Overview]
     group_rows: Kept[Overview]
 

@@ -17,7 +17,7 @@ from gantrymq.errors import ConfigError
 IDLE_MINUTES_MAX: Final = 24 * 60
 INTERVAL_MAX: Final = 3_600
 _KEYS: Final = {"anonymous", "idle_minutes", "session_hours", "sample_seconds", "hosts", "behind_proxy", "users",
-         "root_path", "status_dir", "reconciliations", "page_seconds"}  # fmt: skip
+         "root_path", "status_dir", "reconciliations", "page_seconds", "outboxes"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,8 @@ class ConsoleSettings:
     """Where streaming queries write their status; empty: where ``gantry pipeline`` has them write it."""
     reconciliations: tuple[str, ...] = ()
     """Files of ``gantry pipeline reconcile --json``."""
+    outboxes: tuple[str, ...] = ()
+    """Databases of services, as SQLAlchemy writes their addresses: what waits in their outboxes is shown."""
 
 
 OPEN_TO_LOOK: Final = ConsoleSettings(anonymous=Role.VIEWER)
@@ -96,6 +98,7 @@ def parse_settings(table: Mapping[str, Any]) -> ConsoleSettings:
         root_path=parse_root_path(table.get("root_path", "")),
         status_dir=status_dir,
         reconciliations=reports,
+        outboxes=_texts(table, "outboxes"),
     )
 
 

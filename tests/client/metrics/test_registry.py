@@ -7,7 +7,7 @@ import os
 import threading
 
 from gantrymq.client.metrics.declared import metrics_of
-from gantrymq.client.metrics.figures import Backlog, ClientFigures
+from gantrymq.client.metrics.figures import Backlog, ClientFigures, OutboxFigures
 from gantrymq.client.metrics.registry import GONE_MAX, Registry
 
 SENT = "gantry_client_messages_sent_total"
@@ -25,9 +25,14 @@ def test_what_clients_counted_stays_when_they_are_gone() -> None:
     figures.of_sends("T").cost_ms.observe(3)
     figures.of_sends("T").batched += 9
     figures.backlogs = lambda: [Backlog("T", 1, 10, 5)]
-    clients.made(second, "PG").of_sends("T").cost_ms.observe(700)
+    figures.outboxes = lambda: [OutboxFigures(4, 2.5)]
+    others = clients.made(second, "PG")
+    others.of_sends("T").cost_ms.observe(700)
+    others.outboxes = lambda: [OutboxFigures(3, 7.5)]
     assert metrics.read(SENT) == {("T", "PG"): 11}
     assert metrics.read("gantry_client_lag_messages") == {("T", "PG"): 5}
+    assert metrics.read("gantry_client_outbox_messages") == {("PG",): 4}, "both have counted the same table"
+    assert metrics.read("gantry_client_outbox_oldest_seconds") == {("PG",): 7.5}
     del first
     gc.collect()
     assert metrics.read(SENT) == {("T", "PG"): 11}

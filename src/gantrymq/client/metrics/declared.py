@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from gantrymq.client.metrics.figures import Backlog, ClientFigures, ReadFigures, SendFigures
+from gantrymq.client.metrics.figures import Backlog, ClientFigures, OutboxFigures, ReadFigures, SendFigures
 from gantrymq.client.metrics.registry import Registry
 from gantrymq.observability.metrics import Metric, MetricKind, Metrics, Read, Reading, Value
 
@@ -72,6 +72,16 @@ CHECKS: Final[Metric] = Metric(
 )  # fmt: skip
 
 
+OUTBOXES: Final[dict[Metric, Callable[[OutboxFigures], Value]]] = {
+    Metric("gantry_client_outbox_messages", MetricKind.GAUGE, "messages", ("producer_group",),
+           "Messages that wait in the outbox of a database because no broker took them, as this process counted."):
+        lambda outbox: outbox.rows,
+    Metric("gantry_client_outbox_oldest_seconds", MetricKind.GAUGE, "seconds", ("producer_group",),
+           "Time since the local transaction of the oldest of them began; 0: none waits."):
+        lambda outbox: outbox.oldest_s,
+}  # fmt: skip
+
+
 def metrics_of(clients: Registry) -> Metrics:
     """Nothing is added up until somebody reads."""
     metrics = Metrics()
@@ -84,6 +94,8 @@ def metrics_of(clients: Registry) -> Metrics:
     metrics.declare(PROCESS_TIME, _of_groups(clients, _processed))
     for metric, backlog_value in BACKLOGS.items():
         metrics.declare(metric, _of_backlogs(clients, backlog_value))
+    for metric, outbox_value in OUTBOXES.items():
+        metrics.declare(metric, _of_outboxes(clients, outbox_value))
     return metrics
 
 
@@ -105,6 +117,20 @@ def _of_backlogs(clients: Registry, value: Callable[[Backlog], int]) -> Read:
         for group in clients.by_group():
             for backlog in group.backlogs():
                 found[backlog.topic, group.group] += value(backlog)
+        return list(found.items())
+
+    return read
+
+
+def _of_outboxes(clients: Registry, value: Callable[[OutboxFigures], Value]) -> Read:
+    """Several clients of a group count the same table, each at its own time: the largest figure is shown."""
+
+    def read() -> list[Reading]:
+        found: dict[tuple[str, ...], Value] = {}
+        for group in clients.by_group():
+            for outbox in group.outboxes():
+                before = found.get((group.group,), 0)
+                found[(group.group,)] = max(before, value(outbox))  # type: ignore[type-var]
         return list(found.items())
 
     return read

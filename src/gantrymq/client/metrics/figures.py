@@ -144,6 +144,13 @@ def while_it_lives(queues: HasBacklogs) -> Callable[[], Iterable[Backlog]]:
     return read
 
 
+class OutboxFigures(NamedTuple):
+    """Messages of a producer group that wait in a table of its database, as this process has counted them."""
+
+    rows: int
+    oldest_s: float
+
+
 class ClientFigures:
     """Everything that one client counts."""
 
@@ -156,6 +163,8 @@ class ClientFigures:
         """Check-backs, by the answer."""
         self.backlogs: Callable[[], Iterable[Backlog]] = tuple
         """What waits at the moment."""
+        self.outboxes: Callable[[], Iterable[OutboxFigures]] = tuple
+        """What waits in a database until a broker takes it; see ``gantrymq.sql``."""
 
     def of_sends(self, topic: str) -> SendFigures:
         found = self.sends.get(topic)

@@ -10,7 +10,7 @@ from collections import deque
 from functools import partial
 from typing import Final
 
-from gantrymq.client.metrics.figures import Backlog, ClientFigures
+from gantrymq.client.metrics.figures import Backlog, ClientFigures, OutboxFigures
 
 GONE_MAX: Final = 100
 """So many clients may be gone before their figures are added up, if nobody reads."""
@@ -57,12 +57,18 @@ class Registry:
             for figures in [*self._past.values(), *live]:
                 found.setdefault(figures.group, ClientFigures(figures.group)).add(figures)
         for group, total in found.items():
-            total.backlogs = partial(_backlogs, [figures for figures in live if figures.group == group])
+            members = [figures for figures in live if figures.group == group]
+            total.backlogs = partial(_backlogs, members)
+            total.outboxes = partial(_outboxes, members)
         return list(found.values())
 
 
 def _backlogs(members: list[ClientFigures]) -> list[Backlog]:
     return [backlog for member in members for backlog in member.backlogs()]
+
+
+def _outboxes(members: list[ClientFigures]) -> list[OutboxFigures]:
+    return [outbox for member in members for outbox in member.outboxes()]
 
 
 CLIENTS: Final = Registry()

@@ -39,8 +39,8 @@ async def show_list(request: Request) -> Response:
     if (found := text_of(request, "id")) is not None:
         return await show_one(request, found)
     cursor, person = text_of(request, "after"), person_of(request)
-    found_page, _ = await asyncio.gather(
-        console.admin.transactions.pages.page(wanted, count, cursor), console.samples.soon()
+    found_page, _, outboxes = await asyncio.gather(
+        console.admin.transactions.pages.page(wanted, count, cursor), console.samples.soon(), console.outboxes.shown()
     )
     if found_page.gone:
         setattr(request.state, INCOMPLETE, True)
@@ -56,7 +56,7 @@ async def show_list(request: Request) -> Response:
             "min_age": wanted.min_age_ms // 1000, "rows": count if count != ROWS else None,
         },
         after=cursor, runs=console.runs.recent(person)[:RUNS_SHOWN] if may_see_undecided(person) else [],
-        **figures(console),
+        outboxes=outboxes, **figures(console),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from gantrymq.client.listener import ListenerAnswer
+from gantrymq.client.metrics.figures import OutboxFigures
 from gantrymq.client.sending.halves import Halves
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.message.transaction import LocalTransactionState
@@ -114,6 +115,7 @@ class Relay:
         self._wake.set()
 
     def start(self) -> None:
+        self._client.count_outbox(lambda: [OutboxFigures(self._waiting.count, self._waiting.oldest_age_s)])
         self._task = self._client.start_task("rows of the outbox", self._run())
 
     async def stop(self, within_s: float) -> None:
