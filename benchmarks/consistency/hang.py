@@ -1,7 +1,8 @@
 """What waits, and what is locked, when a part of the system hangs for some seconds.
 
 ``points``: the tables of the points service are locked, as during a migration. ``broker``: the broker is stopped
-(SIGSTOP). Orders are paid all the time, by eight clients that each pay one order after the other.
+(SIGSTOP). ``broker away``: it is killed, and started again after these seconds. Orders are paid all the time, by eight
+clients that each pay one order after the other.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ CLIENTS: Final = 8
 COUNT: Final = 60_000
 SAMPLE_S: Final = 0.1
 MARK: Final = "the hang"
+AWAY: Final = "broker away"
 AGE: Final = "extract(epoch FROM clock_timestamp() - "
 LOCKS: Final = f"""
 SELECT datname, count(*), max({AGE}xact_start))::float8 FROM pg_stat_activity
@@ -70,7 +72,7 @@ def watched(world: World) -> Any:
 
 
 def what_hangs(way: str) -> list[str]:
-    return ["points"] if way == TWO_PHASE else ["points", "broker"]
+    return ["points"] if way == TWO_PHASE else ["points", "broker", AWAY]
 
 
 def measure(world: World, way: str, what: str, before_s: float, hang_s: float, after_s: float) -> dict[str, Any]:
@@ -83,9 +85,11 @@ def measure(world: World, way: str, what: str, before_s: float, hang_s: float, a
         time.sleep(before_s)
         start = time.monotonic() - begun
         _hang(world, what, hang_s)
-        end = time.monotonic() - begun
+        back = time.monotonic()
+        end = back - begun
         seen = service.answer(seconds + LOAD_SLACK_S)
     settled_s = figures.wait_until_agreed(world, first, COUNT, LOAD_SLACK_S)
+    agreed_s = time.monotonic() - back
     found = figures.turn(world, way, first, COUNT, seen)
     ends = seen["ends"]
     return {
@@ -96,6 +100,7 @@ def measure(world: World, way: str, what: str, before_s: float, hang_s: float, a
         "locked_max_s": {name: round(age, 2) for name, age in locks.longest_s.items()},
         "locked_at_once": locks.most, "call_max_s": round(max(seen["latencies_ms"], default=0.0) / 1000, 2),
         "failed_calls": found.errors, "errors": seen["errors"], "settled_after_s": round(settled_s, 1),
+        "agreed_after_return_s": round(agreed_s, 1),
     }  # fmt: skip
 
 
@@ -107,6 +112,18 @@ def _hang(world: World, what: str, seconds: float) -> None:
         finally:
             world.broker.signal(signal.SIGCONT)
         return
+    if what == AWAY:
+        world.broker.kill()
+        try:
+            time.sleep(seconds)
+        finally:
+            world.broker.start()
+        return
     with psycopg.connect(world.setting.conninfo(what), application_name=MARK) as connection:
-        connection.execute("LOCK TABLE ledger, totals IN ACCESS EXCLUSIVE MODE")
+        while True:
+            try:
+                connection.execute("LOCK TABLE ledger, totals IN ACCESS EXCLUSIVE MODE")
+                break
+            except psycopg.errors.DeadlockDetected:  # the service was between the two
+                connection.rollback()
         time.sleep(seconds)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from benchmarks.consistency.setting import LOCAL, OURS, OURS_AHEAD, OUTBOX_WAY, PLAIN, TWO_PHASE
+from benchmarks.consistency.setting import LOCAL, OURS, OURS_AHEAD, OURS_ALWAYS, OURS_ROW, OUTBOX_WAY, PLAIN, TWO_PHASE
 
 WIDTH: Final = 460
 HEIGHT: Final = 300
@@ -21,6 +21,8 @@ COLORS: Final = {
     OUTBOX_WAY: "#c2850c",
     OURS: "#0b6e99",
     OURS_AHEAD: "#4fb0d6",
+    OURS_ROW: "#2f855a",
+    OURS_ALWAYS: "#84c29a",
     LOCAL: "#b9b9b9",
 }
 LABELS: Final = {
@@ -29,6 +31,8 @@ LABELS: Final = {
     OUTBOX_WAY: ("outbox", "with relay"),
     OURS: ("transaction", "message"),
     OURS_AHEAD: ("transaction,", "not awaited"),
+    OURS_ROW: ("transaction,", "else a row"),
+    OURS_ALWAYS: ("always", "a row"),
     LOCAL: ("local", "commit only"),
 }
 """Names of two short lines, so that they fit below a bar."""

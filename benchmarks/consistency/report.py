@@ -113,7 +113,7 @@ def _cpu(report: Report) -> list[str]:
 
 
 def _hangs(report: Report) -> list[str]:
-    words = {"points": "points database", "broker": "broker"}
+    words = {"points": "points database", "broker": "broker", "broker away": "broker is killed"}
     rows = []
     for row in report.get("hangs", ()):
         others = max(age for name, age in row["locked_max_s"].items() if name != "orders")
@@ -121,9 +121,11 @@ def _hangs(report: Report) -> list[str]:
             TITLES[row["way"]], f"{words[row['hangs']]}, {row['seconds']:g} s", f"{row['per_second_before']:,.0f}",
             f"{row['per_second_during']:,.0f}", f"{row['order_locked_max_s']:.2f}", row["locked_at_once"]["orders"],
             f"{others:.2f}", f"{row['call_max_s']:.2f}", row["failed_calls"],
+            f"{row['agreed_after_return_s']:.1f}",
         ))  # fmt: skip
     titles = ("way", "what hangs", "orders/s before", "during", "order row locked, longest s", "orders locked at once",
-              "rows of others locked, longest s", "longest call s", "failed calls")  # fmt: skip
+              "rows of others locked, longest s", "longest call s", "failed calls",
+              "all four agree after its return, s")  # fmt: skip
     return _table(titles, rows) if rows else []
 
 

@@ -18,7 +18,8 @@ OUTBOX_QUEUE: Final = "orders_paid"
 
 LOCAL, PLAIN, OUTBOX_WAY, OURS, TWO_PHASE = "local", "plain", "outbox", "transaction", "two-phase"
 OURS_AHEAD: Final = "transaction-ahead"
-WAYS: Final = (TWO_PHASE, PLAIN, OUTBOX_WAY, OURS, OURS_AHEAD)
+OURS_ROW, OURS_ALWAYS = "transaction-row", "transaction-always"
+WAYS: Final = (TWO_PHASE, PLAIN, OUTBOX_WAY, OURS, OURS_AHEAD, OURS_ROW, OURS_ALWAYS)
 TITLES: Final = {
     LOCAL: "local commit only",
     TWO_PHASE: "two-phase commit",
@@ -26,6 +27,8 @@ TITLES: Final = {
     OUTBOX_WAY: "outbox with relay",
     OURS: "transaction message",
     OURS_AHEAD: "transaction message, brokers not awaited",
+    OURS_ROW: "transaction message, else a row",
+    OURS_ALWAYS: "always a row",
 }
 
 

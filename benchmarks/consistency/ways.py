@@ -1,4 +1,4 @@
-"""The four ways to pay an order and tell the three other services, and a fifth one that tells nobody."""
+"""The ways to pay an order and tell the three other services, and one that tells nobody."""
 
 from __future__ import annotations
 
@@ -97,10 +97,14 @@ class Outbox:
 class TransactionMessage:
     """``gantrymq.sql``. The message is given first: its way to the broker overlaps with the update."""
 
-    def __init__(self, setting: Setting, group: str = "orders-transaction", wait_for_brokers: bool = True) -> None:
+    def __init__(
+        self, setting: Setting, group: str = "orders-transaction", wait_for_brokers: bool = True, away: str = "refuse"
+    ) -> None:
+        """``away``: ``when_broker_is_away``."""
         self._transactions = Transactions(
-            group, engine_of(setting), name_servers=setting.name_server, wait_for_brokers=wait_for_brokers
-        )
+            group, engine_of(setting), name_servers=setting.name_server, wait_for_brokers=wait_for_brokers,
+            when_broker_is_away=away,
+        )  # fmt: skip
         self._transactions.create_table()
         self._transactions.start()
 
@@ -116,5 +120,7 @@ WAYS: Final[dict[str, Callable[[Setting], Way]]] = {
     names.OUTBOX_WAY: Outbox,
     names.OURS: TransactionMessage,
     names.OURS_AHEAD: lambda setting: TransactionMessage(setting, "orders-ahead", wait_for_brokers=False),
+    names.OURS_ROW: lambda setting: TransactionMessage(setting, "orders-row", away="row"),
+    names.OURS_ALWAYS: lambda setting: TransactionMessage(setting, "orders-always", away="always"),
     names.TWO_PHASE: TwoPhase,
 }

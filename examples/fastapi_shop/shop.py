@@ -42,7 +42,10 @@ class Payment(Base):
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     engine = create_async_engine(os.environ.get("DATABASE_URL", "sqlite+aiosqlite:///shop.db"))
     name_servers = os.environ.get("NAMESRV_ADDR", "127.0.0.1:9876")
-    transactions = AsyncTransactions("shop", engine, name_servers=name_servers, topics=[PAID, POINTS])
+    transactions = AsyncTransactions(
+        "shop", engine, name_servers=name_servers, topics=[PAID, POINTS],
+        when_broker_is_away="row",  # orders are paid meanwhile, and their messages follow
+    )  # fmt: skip
     async with engine.begin() as connection:  # in production: a migration
         await connection.run_sync(Base.metadata.create_all)
     await transactions.create_table()

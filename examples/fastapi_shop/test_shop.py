@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,3 +39,17 @@ def test_nobody_hears_of_a_payment_that_failed(gantry: LocalCluster, client: Tes
     assert client.post("/orders/o-2/payment", params={"cents": 1999}).status_code == 409
     assert bodies(gantry, PAID) == [b"o-1"]
     assert gantry.open_transactions() == []
+
+
+def test_the_shop_goes_on_selling_while_its_broker_is_away(gantry: LocalCluster, client: TestClient) -> None:
+    for number in (1, 2, 3):
+        client.post(f"/orders/o-{number}")
+    client.post("/orders/o-1/payment", params={"cents": 1999})
+    gantry.stop_broker()
+    for number in (2, 3):
+        assert client.post(f"/orders/o-{number}/payment", params={"cents": 500}).status_code == 200
+    gantry.start_broker()
+    deadline = time.monotonic() + 60
+    while sorted(bodies(gantry, PAID)) != [b"o-1", b"o-2", b"o-3"] or len(bodies(gantry, POINTS)) != 3:
+        assert time.monotonic() < deadline, "the messages did not follow"
+        time.sleep(0.05)
