@@ -73,8 +73,11 @@ class Transactions(Generic[L]):
     None: never. ``wait_for_brokers=False``: a commit returns when the database has committed, and the brokers are told
     in the background, which is faster. A broker that had decided otherwise (an operator can do that) is then found in
     the log, and is not raised. ``close`` waits for what is on its way; what a process that ends without it leaves
-    behind is settled by another process of the group. ``table``, ``inbox_table``: names of the two tables, perhaps with
-    a schema. All others: fields of TransactionProducerConfig.
+    behind is settled by another process of the group. ``when_broker_is_away``: ``"refuse"`` raises when no broker
+    stores the messages; ``"row"`` waits for ``row_after_ms`` and then puts them into a table of the database, in the
+    same transaction; ``"always"`` does that without asking. They are sent when a broker is back; ``row_limit`` says how
+    many may wait (docs/sql.md). ``table``, ``inbox_table``, ``outbox_table``: names of the tables, perhaps with a
+    schema. All others: fields of TransactionProducerConfig.
     """
 
     @overload

@@ -35,6 +35,8 @@ TAKEN_MS: Final = 10_000
 process waits so long for the rows of one that died."""
 REFUSED_MS: Final = 30_000
 """A row that a broker refuses is left alone for so long, so that it stops no other row."""
+ASIDE_MS: Final = 2_000
+"""The same for a row that one broker did not take, while another one answers."""
 LONGEST_MS: Final = 60_000
 """A row that belongs to somebody for longer than this was taken by a clock that was set back since. It is taken."""
 COLUMNS: Final = 6

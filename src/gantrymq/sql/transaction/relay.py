@@ -18,7 +18,7 @@ from gantrymq.client.metrics.figures import OutboxFigures
 from gantrymq.client.sending.halves import Halves
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.sql.rows.outbox_table import REFUSED_MS, TAKEN_MS, Row, decode, encode, portions
+from gantrymq.sql.rows.outbox_table import ASIDE_MS, REFUSED_MS, TAKEN_MS, Row, decode, encode, portions
 from gantrymq.sql.rules import steps
 from gantrymq.sql.rules.away import is_away
 from gantrymq.sql.rules.claim import Failed, Rows
@@ -161,6 +161,8 @@ class Relay:
             rows = await self._next()
             await self._count()
             if not rows:
+                if self._waiting.count:  # rows that were committed during a count may have been counted twice
+                    await self._count(now=True)
                 self._waiting.away = False  # the next transaction finds out
                 return 0.0
             if not await self._deliver(rows):
@@ -175,6 +177,10 @@ class Relay:
         if self._fresh and not away:
             return [self._fresh.popleft() for _ in range(min(BATCH, len(self._fresh)))]
         if not (self._more or away):
+            return []
+        await self._count(now=True)  # which only reads: to take rows is to write, and SQLite has one writer at a time
+        if not self._waiting.count:
+            self._more = False
             return []
         self._fresh.clear()  # they are in the table, too
         return await self._take(PROBE if away else BATCH)
@@ -297,6 +303,9 @@ class Relay:
             await self._ask([(self._local.outbox.leave(len(ids)), (REFUSED_MS, *ids))])
         if len(errors) > len(refused):
             self._more = True
+            if safe or connected:  # one broker of several is away, or hangs: it must not stop the rows of the others
+                ids = [one.row.id for one, error in errors if is_away(error, connected)]
+                await self._ask([(self._local.outbox.leave(len(ids)), (ASIDE_MS, *ids))])
         if safe or len(errors) == len(refused):
             if waiting.away:
                 log.info("brokers take messages again: %d wait in the outbox", waiting.count)
