@@ -186,6 +186,7 @@ class EnlistmentSteps:
         # A level may be an object of the session that has us. Without this, only the garbage collector would free them.
         self._levels, self._messages = {}, {}
         if self._rows and self.answer.by_row and self._relay is not None:
+            self._local.waiting.inserted(len(self._rows))
             self._waiter.post(self._relay.committed, self._rows)
             self._rows = []
         return self.answer

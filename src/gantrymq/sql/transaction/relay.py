@@ -81,8 +81,6 @@ class Relay:
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
         self._counted_at = 0.0
-        self._since_count = 0
-        """Rows that were committed while a count was under way: it may have missed them."""
 
     # For local transactions. From any thread:
 
@@ -106,8 +104,6 @@ class Relay:
 
     def committed(self, rows: Sequence[Row]) -> None:
         """These rows are in the table now."""
-        self._waiting.count += len(rows)
-        self._since_count += len(rows)
         if len(self._fresh) + len(rows) <= KEPT:
             self._fresh.extend(rows)
         else:
@@ -197,11 +193,10 @@ class Relay:
         if moment - self._counted_at < COUNT_S and not now:
             return
         self._counted_at = moment
-        self._since_count = 0
+        begun = self._waiting.begin_to_count()
         limit = self._local.settings.row_limit + 1
         found = await self._ask([(self._local.outbox.figures, (self._local.settings.group, limit))])
-        count = int(found[0][0]) + self._since_count
-        self._waiting.counted(count, None if found[0][1] is None else str(found[0][1]))
+        self._waiting.counted(begun, int(found[0][0]), None if found[0][1] is None else str(found[0][1]))
 
     async def _ask(self, statements: Sequence[Statement]) -> Rows:
         return await self._database.alone(list(statements))
@@ -224,7 +219,7 @@ class Relay:
         for one in sendings:
             one.halves.begin_to_end(answers.get(one.transaction_id, ROLLBACK))
         sent = sum(answer is COMMIT for answer in answers.values())
-        self._waiting.count = max(0, self._waiting.count - sent)
+        self._waiting.sent(sent)
         return await self._judge(sendings, safe)
 
     def _begin(self, row: Row) -> _Sending:

@@ -17,8 +17,12 @@ class Waiting:
         self._clock: Final = clock
         self._limit: Final = settings.row_limit
         self.group: Final = settings.group
-        self.count = 0
-        """Rows in the table when they were counted last, and those that this process has inserted since."""
+        self._counted = 0
+        """Rows in the table when they were counted last, without those that this process has sent since. The relay
+        alone writes it."""
+        self._inserted: list[int] = []
+        """How many rows each transaction of this process has inserted since then. Threads append to it at the same
+        time, which needs no lock."""
         self.oldest: str | None = None
         """The smallest id."""
         self.away = False
@@ -29,8 +33,25 @@ class Waiting:
         if self.count + wanted > self._limit:
             raise OutboxFull(self.count, self._limit)
 
-    def counted(self, count: int, oldest: str | None) -> None:
-        self.count, self.oldest = count, oldest
+    @property
+    def count(self) -> int:
+        """Rows that wait. At most those of a second are not among it, or twice."""
+        return self._counted + sum(self._inserted)
+
+    def inserted(self, rows: int) -> None:
+        """A local transaction has committed these."""
+        self._inserted.append(rows)
+
+    def begin_to_count(self) -> int:
+        """For ``counted``. What is inserted from here on may be missed by the count, so it is added to it."""
+        return len(self._inserted)
+
+    def counted(self, begun: int, count: int, oldest: str | None) -> None:
+        self._counted, self.oldest = count, oldest
+        del self._inserted[:begun]
+
+    def sent(self, rows: int) -> None:
+        self._counted -= min(rows, self.count)
 
     @property
     def oldest_age_s(self) -> float:
