@@ -96,21 +96,22 @@ async def _running(engine: Engine, settings: TransactionsConfig, topics: list[st
         settings.group, name_servers=settings.name_servers, listener=SayingChecker(local.ask),
         topics=topics or sorted(clusters),
     )  # fmt: skip
+    # Before the producer starts: from then on it answers, and the line that it is ready comes first.
+    has_outbox = await asyncio.to_thread(_has_outbox, local)
     async with producer:
         where = f"topic {', '.join(topics)}" if topics else f"cluster {', '.join(sorted(clusters))}"
-        relaying = await _relay(local, producer)
+        relaying = Relay(local, ThreadedDatabase(local.database), producer) if has_outbox else None
+        if relaying is not None:
+            relaying.start()
         yield f"producer group {settings.group}, {where}, database {describe(engine)}"
         if relaying is not None:
             await relaying.stop(STOP_S)
     engine.dispose()
 
 
-async def _relay(local: Local, producer: TransactionProducer) -> Relay | None:
-    """None: the database has no outbox."""
+def _has_outbox(local: Local) -> bool:
     try:
-        await asyncio.to_thread(run_blocking, local.open_outbox)
-    except ConfigError:
-        return None
-    relay = Relay(local, ThreadedDatabase(local.database), producer)
-    relay.start()
-    return relay
+        run_blocking(local.open_outbox)
+    except ConfigError:  # only services with when_broker_is_away need one
+        return False
+    return True
