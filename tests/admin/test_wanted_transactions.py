@@ -8,7 +8,7 @@ from pathlib import Path
 from gantrymq.admin import Admin
 from gantrymq.admin.transaction_search import Wanted
 from gantrymq.observability.metrics import Histogram
-from gantrymq.remoting.latency import RPC_LATENCY
+from gantrymq.observability.rpc_latency import RPC_LATENCY
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Cause
 from tests.support.brokers import Cluster, cluster, until

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -18,8 +19,9 @@ NODE_CLIENT, PYTHON_CLIENT, JAVA_CLIENT = "rocketmq-client-nodejs@1.0.8", "rocke
 def java_client() -> list[str]:
     """The command of the driver for Java, compiled on first use. Raises NotHere."""
     jars = library(JAVA_CLIENT)
-    made = _made("five-java", lambda where: _run(
-        java("javac"), "-cp", f"{jars}/*", "-d", str(where), str(DRIVERS / "Five.java")
+    source = DRIVERS / "Five.java"
+    made = _made(f"five-java-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}", lambda where: _run(
+        java("javac"), "-cp", f"{jars}/*", "-d", str(where), str(source)
     ))  # fmt: skip
     return [java(), "-cp", f"{jars}/*:{made}", "Five"]
 

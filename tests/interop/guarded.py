@@ -81,20 +81,21 @@ def write_mqadmin_account(home: Path) -> None:
 
 
 def take_in(name_servers: str) -> None:
-    """Make the normal user, at the name server and at the brokers that it knows by now."""
-
-    async def make() -> None:
-        async with Admin(name_servers, access_key=ADMIN.access_key, secret_key=ADMIN.secret_key) as admin:
-            everywhere = await admin.access.users(APP.access_key)
-            if any(not users for users in everywhere.values()):
-                body = UserBody(username=APP.access_key, password=APP.secret_key, user_type="Normal")
-                await admin.access.create_user(body)
-            entries = [EntryBody(resource=resource, actions=actions, decision="Allow")
-                       for resource, actions in RIGHTS.items()]  # fmt: skip
-            await admin.access.put_policies(APP.access_key, entries)
-
+    """Make the normal user, if the tests have users."""
     if is_on():
-        asyncio.run(make())
+        asyncio.run(make_normal_user(name_servers))
+
+
+async def make_normal_user(name_servers: str) -> None:
+    """At the name server and at the brokers that it knows by now."""
+    async with Admin(name_servers, access_key=ADMIN.access_key, secret_key=ADMIN.secret_key) as admin:
+        everywhere = await admin.access.users(APP.access_key)
+        if any(not users for users in everywhere.values()):
+            body = UserBody(username=APP.access_key, password=APP.secret_key, user_type="Normal")
+            await admin.access.create_user(body)
+        entries = [EntryBody(resource=resource, actions=actions, decision="Allow")
+                   for resource, actions in RIGHTS.items()]  # fmt: skip
+        await admin.access.put_policies(APP.access_key, entries)
 
 
 def takes_part(item: pytest.Item) -> bool:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from gantrymq import Admin
 from gantrymq.demo.ports import free_port
-from tests.interop import guarded
+from gantrymq.runtime.tls.settings import ENVIRONMENT
+from tests.interop import guarded, secured
 from tests.interop.five_clients import CLIENTS
 from tests.interop.jars import NotHere
 from tests.interop.ours import GantryCluster
 from tests.interop.process import Process, poll
+from tests.runtime.tls.peers import file
 
 EVERYTHING = {"normal 0", "normal 1", "normal 2", "ordered", "delayed", "committed", "checked"}
 FIRST_CHECK_MS = 2000
@@ -22,34 +26,78 @@ UNKNOWN_TOPIC = {"python": "failed to fetch topic:Nothing route."}
 """What a client says that keeps the code of the answer to itself."""
 
 
+@dataclass(frozen=True)
+class Place:
+    """A cluster, and how clients reach its door."""
+
+    cluster: GantryCluster
+    arguments: tuple[str, ...] = ()
+    """Access key and secret key, with which the drivers use TLS, too."""
+    account: dict[str, str] = field(default_factory=dict)
+    """Of our own client."""
+    port: int = 0
+
+
+def started(directory: Path, **settings: object) -> tuple[GantryCluster, int]:
+    cluster, port = GantryCluster(directory), free_port()
+    cluster.start_name_server()
+    cluster.start_broker(
+        grpcPort=port, transactionTimeOut=FIRST_CHECK_MS, transactionCheckInterval=FIRST_CHECK_MS, **settings
+    )
+    return cluster, port
+
+
 @pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GantryCluster, str]]:
-    if guarded.server_settings(tmp_path_factory.mktemp("users")):
-        pytest.skip("the gRPC door has no TLS yet")
-    cluster = GantryCluster(tmp_path_factory.mktemp("five"))
-    port = free_port()
-    try:
-        cluster.start_name_server()
-        cluster.start_broker(grpcPort=port, transactionTimeOut=FIRST_CHECK_MS, transactionCheckInterval=FIRST_CHECK_MS)
-        yield cluster, f"127.0.0.1:{port}"
-    finally:
-        cluster.close()
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    if guarded.is_on() or secured.is_on():
+        pytest.skip("clients of RocketMQ 5 show no certificates; the other test has TLS and users")
+    cluster, port = started(tmp_path_factory.mktemp("five"))
+    yield Place(cluster, port=port)
+    cluster.close()
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A broker with a certificate, and with users who may do what clients do."""
+    if guarded.is_on() or secured.is_on():
+        pytest.skip("this test has a certificate and users of its own")
+    directory = tmp_path_factory.mktemp("five-closed")
+    tls = directory / "tls.properties"
+    tls.write_text(secured.SERVER)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(ENVIRONMENT, str(tls))
+        cluster, port = started(directory, **guarded.USERS, authConfigPath=str(directory / "users"))
+    account = {"access_key": guarded.ADMIN.access_key, "secret_key": guarded.ADMIN.secret_key}
+    asyncio.run(guarded.make_normal_user(cluster.name_servers))
+    yield Place(cluster, (guarded.APP.access_key, guarded.APP.secret_key), account, port)
+    cluster.close()
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_a_client_sends_is_consumed_and_its_transactions_end(
-    client: str, endpoint: tuple[GantryCluster, str], tmp_path: Path
-) -> None:
-    cluster, address = endpoint
+def test_what_a_client_sends_is_consumed_and_its_transactions_end(client: str, plain: Place, tmp_path: Path) -> None:
+    play(client, plain, tmp_path)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_same_with_tls_and_a_signature(client: str, closed: Place, tmp_path: Path) -> None:
+    play(client, closed, tmp_path)
+
+
+def play(client: str, place: Place, directory: Path) -> None:
     try:
         command = CLIENTS[client]()
     except NotHere as reason:
         pytest.skip(str(reason))
     topic = f"Five{client.title()}"
-    with Admin(cluster.name_servers) as admin:
+    with Admin(place.cluster.name_servers, **place.account) as admin:
         admin.create_topic(topic, queues=2)
-    home = {**os.environ, "HOME": str(tmp_path)}  # two of the clients write their logs there
-    driver = Process(f"five-{client}", [*command, address, topic], tmp_path, home)
+    # Two of the clients write their logs into HOME, and two of them verify certificates.
+    authority = file("authority.pem")
+    home = {
+        **os.environ, "HOME": str(directory), "NODE_EXTRA_CA_CERTS": authority,
+        "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": authority,
+    }  # fmt: skip
+    driver = Process(f"five-{client}", [*command, f"localhost:{place.port}", topic, *place.arguments], directory, home)
     try:
         driver.await_step("ready")
         for consumer in ("push", "simple"):

@@ -17,10 +17,10 @@ from gantrymq.demo.ports import free_port
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.observability.metrics import Histogram, Metric, MetricKind
+from gantrymq.observability.rpc_latency import BOUNDS_MS, RPC_LATENCY
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.headers import nameserver as headers
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.latency import BOUNDS_MS, RPC_LATENCY
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import TcpNetwork

@@ -37,6 +37,16 @@ def test_metrics_of_a_table_are_read_in_one_walk() -> None:
     assert metrics.read("size_bytes") == {("A",): 20, ("B",): 50} and metrics.total("sent_total") == 7
 
 
+def test_a_metric_may_be_measured_by_several_parts() -> None:
+    metrics = Metrics()
+    metrics.share(SENT, lambda: [(("A",), 1)])
+    metrics.share(SENT, lambda: [(("B",), 2)])
+    assert metrics.read("sent_total") == {("A",): 1, ("B",): 2}
+    assert list(metrics.families()) == [Family(SENT, ((("A",), 1), (("B",), 2)))]
+    with pytest.raises(ConfigError):
+        metrics.declare(SENT, list)
+
+
 def test_a_metric_is_declared_once() -> None:
     metrics = Metrics()
     metrics.declare(SENT, list)

@@ -188,6 +188,11 @@ class Need(NamedTuple):
         return f"{' or '.join(action.value for action in self.actions)} on {self.kind.value}:{self.name}"
 
 
+def sharer_of(user: User) -> str:
+    """Under which name the requests of a user are counted, whatever door and address they come from."""
+    return f"user {user.name}"
+
+
 def topic_need(topic: str, actions: tuple[Action, ...]) -> Need:
     """A retry topic belongs to its group."""
     if topic.startswith(RETRY_PREFIX):

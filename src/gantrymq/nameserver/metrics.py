@@ -7,7 +7,8 @@ from typing import Final
 from gantrymq.nameserver.route_table import Removed, RouteTable
 from gantrymq.observability.limits import declare_limits
 from gantrymq.observability.metrics import Metric, MetricKind, Metrics, single
-from gantrymq.remoting.latency import RPC_LATENCY, RequestLatency
+from gantrymq.observability.rpc_latency import RPC_LATENCY
+from gantrymq.remoting.latency import RequestLatency
 from gantrymq.runtime.limits.client_limits import ClientLimits
 
 BROKERS: Final[Metric] = Metric(

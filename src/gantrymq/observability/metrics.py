@@ -104,6 +104,10 @@ class Family:
     readings: tuple[Reading, ...]
 
 
+def _together(reads: Sequence[Read]) -> list[Reading]:
+    return [reading for read in reads for reading in read()]
+
+
 def _column(read: ReadRows, column: int) -> list[Reading]:
     return [(labels, values[column]) for labels, values in read()]
 
@@ -119,6 +123,18 @@ class Metrics:
     def __init__(self) -> None:
         self._declared: dict[str, tuple[Metric, Read]] = {}
         self._tables: list[tuple[tuple[Metric, ...], ReadRows]] = []
+        self._shared: dict[str, list[Read]] = {}
+
+    def share(self, metric: Metric, read: Read) -> None:
+        """Add readings of a metric that several parts measure, each with labels of its own; declared by the first one.
+
+        Raises ConfigError when the name is declared by ``declare``.
+        """
+        reads = self._shared.get(metric.name)
+        if reads is None:
+            reads = self._shared[metric.name] = []
+            self.declare(metric, partial(_together, reads))
+        reads.append(read)
 
     def declare(self, metric: Metric, read: Read) -> None:
         """Add a metric. Raises ConfigError when the name is already declared."""

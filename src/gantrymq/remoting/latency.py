@@ -10,24 +10,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.observability.metrics import Histogram, Metric, MetricKind, Reading
+from gantrymq.observability.metrics import Histogram, Reading
+from gantrymq.observability.rpc_latency import ANSWERED, BOUNDS_MS, ONE_WAY, text_of
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, response_code_of
 from gantrymq.runtime.clock import Clock
 
-BOUNDS_MS: Final = (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
-"""Those of Apache's servers (RemotingMetricsManager)."""
-RPC_LATENCY: Final[Metric] = Metric(
-    "rocketmq_rpc_latency_milliseconds", MetricKind.HISTOGRAM, "milliseconds",
-    ("protocol_type", "request_code", "response_code", "is_long_polling", "result"),
-    "Time from the arrival of a request to its answer. Codes have RocketMQ's names, others are unknown; result is "
-    "success or oneway.",
-    before="rocketmq_rpc_latency",
-)  # fmt: skip
-"""Source: RemotingMetricsConstant."""
 REMOTING: Final = "remoting"
-ANSWERED: Final = "success"
-ONE_WAY: Final = "oneway"
 _NEVER: Final = -1.0
 _UNKNOWN: Final = -1
 """Stands for all codes that RocketMQ does not have: a client may send any number."""
@@ -100,7 +89,7 @@ class RequestLatency:
                     REMOTING,
                     _REQUESTS.get(code, "unknown"),
                     _RESPONSES.get(response, str(response)),
-                    "true" if held else "false",
+                    text_of(held),
                     ONE_WAY if one_way else ANSWERED,
                 ),
                 histogram,

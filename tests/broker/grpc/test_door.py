@@ -24,6 +24,7 @@ from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.protocol.headers.consumer import ConsumerListByGroup
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.message_ids import parse_offset_message_id
+from gantrymq.runtime.limits.refusals import Reason
 from tests.support.brokers import Cluster, cluster, until
 from tests.support.grpc_client import GrpcClient, consumer, free_port, message, producer, resource
 from tests.support.safety import EVERYTHING, LateReplica
@@ -302,6 +303,16 @@ def test_a_client_must_say_its_id(tmp_path: Path) -> None:
         assert answer.status.code == Code.CLIENT_ID_REQUIRED
 
     story(work, tmp_path)
+
+
+def test_a_client_that_sends_too_many_requests_is_told_so(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        answers = [(await client.send(message("orders"))).status for _ in range(200)]
+        assert {answer.code for answer in answers} == {Code.OK, Code.TOO_MANY_REQUESTS}
+        assert "maxRequestsPerSecond" in next(one.message for one in answers if one.code != Code.OK)
+        assert running.broker.client_limits.refused(Reason.REQUESTS) >= 1
+
+    story(work, tmp_path, max_requests_per_second=5)
 
 
 def test_who_takes_the_id_of_another_client_does_not_get_what_is_meant_for_it(tmp_path: Path) -> None:

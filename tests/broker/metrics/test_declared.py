@@ -8,23 +8,26 @@ import re
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
 import pytest
 import yaml
 
+from gantrymq.broker.grpc.latency import PROXY_UP
 from gantrymq.broker.metrics import lag, messages, storage, transactions
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.upkeep.statistics import BROKER_PUT_NUMS, TOPIC_PUT_NUMS
 from gantrymq.message.system_topics import PARKED
 from gantrymq.observability.metrics import Histogram, Metric, MetricKind
+from gantrymq.observability.rpc_latency import RPC_LATENCY
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.consumer import SendBack
 from gantrymq.protocol.headers.tools import ResumeCheck, StatsKey
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import offset_message_id, parse_offset_message_id
-from gantrymq.remoting.latency import RPC_LATENCY
 from gantrymq.transactions.table.decisions import Cause
-from tests.support.brokers import Cluster, on_broker, until
+from tests.support.brokers import Cluster, cluster, on_broker, until
+from tests.support.grpc_client import GrpcClient, free_port, message
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 ALERTS = [
@@ -68,6 +71,38 @@ def test_the_documentation_lists_what_is_declared(tmp_path: Path) -> None:
     section = DOCS.read_text("utf-8").split("\n## Broker\n")[1].split("\n## ")[0]
     listed = re.findall(r"(?m)^\| `(?:rocketmq|gantry)_.*$", section)
     assert listed == [row(metric) for metric in declared], "\n".join(row(metric) for metric in declared)
+
+
+def test_the_metrics_of_the_grpc_door_are_listed_and_count_calls(tmp_path: Path) -> None:
+    async def work() -> None:
+        port = free_port()
+        async with (
+            asyncio.timeout(60),
+            cluster(tmp_path, grpc_port=port) as running,
+            grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+        ):
+            await running.create_topic("orders")
+            client = GrpcClient(channel)
+            for topic in ("orders", "orders", "unknown"):
+                await client.send(message(topic))
+            await client.receive("orders", seconds=0)
+            metrics = running.broker.metrics
+            counted = {
+                labels: sum(latency.counts)
+                for labels, latency in metrics.read(RPC_LATENCY.name).items()
+                if labels[0] == "grpc" and isinstance(latency, Histogram)
+            }
+            assert counted == {
+                ("grpc", "send_message", "ok", "false", "success"): 2,
+                ("grpc", "send_message", "topic_not_found", "false", "success"): 1,
+                ("grpc", "receive_message", "ok", "true", "success"): 1,
+            }
+            assert any(labels[0] == "remoting" for labels in metrics.read(RPC_LATENCY.name))
+            assert metrics.read(PROXY_UP.name) == {("local",): 1}
+            section = DOCS.read_text("utf-8").split("\n## The gRPC door\n")[1].split("\n## ")[0]
+            assert row(PROXY_UP) in section
+
+    asyncio.run(work())
 
 
 def test_names_follow_the_rules_of_prometheus(tmp_path: Path) -> None:

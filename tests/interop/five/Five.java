@@ -2,7 +2,9 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Map;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
+import org.apache.rocketmq.client.apis.ClientConfigurationBuilder;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
+import org.apache.rocketmq.client.apis.StaticSessionCredentialsProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
 import org.apache.rocketmq.client.apis.consumer.FilterExpressionType;
@@ -14,7 +16,7 @@ import org.apache.rocketmq.client.apis.producer.Producer;
 import org.apache.rocketmq.client.apis.producer.Transaction;
 import org.apache.rocketmq.client.apis.producer.TransactionResolution;
 
-/** The story of test_five_clients.py: endpoint, topic. */
+/** The story of test_five_clients.py: endpoint, topic; for TLS and a signature, access key and secret key. */
 public class Five {
     private static final ClientServiceProvider SERVICE = ClientServiceProvider.loadService();
     private static String topic;
@@ -42,8 +44,13 @@ public class Five {
 
     public static void main(String[] arguments) throws Exception {
         topic = arguments[1];
-        ClientConfiguration where =
-            ClientConfiguration.newBuilder().setEndpoints(arguments[0]).enableSsl(false).build();
+        ClientConfigurationBuilder settings = ClientConfiguration.newBuilder().setEndpoints(arguments[0]);
+        if (arguments.length > 2) {
+            settings.setCredentialProvider(new StaticSessionCredentialsProvider(arguments[2], arguments[3]));
+        } else {
+            settings.enableSsl(false);
+        }
+        ClientConfiguration where = settings.build();
         Map<String, FilterExpression> wanted =
             Map.of(topic, new FilterExpression("five", FilterExpressionType.TAG));
         PushConsumer push = SERVICE.newPushConsumerBuilder().setClientConfiguration(where)

@@ -1,7 +1,10 @@
-// The story of test_five_clients.py: endpoint, topic.
+// The story of test_five_clients.py: endpoint, topic; for TLS and a signature, access key and secret key.
 const { Producer, PushConsumer, SimpleConsumer, ConsumeResult } = require('rocketmq-client-nodejs');
 
-const [endpoints, topic] = process.argv.slice(2);
+const [endpoints, topic, accessKey, accessSecret] = process.argv.slice(2);
+const where = accessKey
+  ? { endpoints, namespace: '', sslEnabled: true, sessionCredentials: { accessKey, accessSecret } }
+  : { endpoints, namespace: '' };
 const COMMIT = 1;
 const say = (step, text) => console.log(`{"step": ${JSON.stringify(step)}, "text": ${JSON.stringify(text)}}`);
 const message = (body, more) => ({ topic, tag: 'five', body: Buffer.from(body), ...more });
@@ -17,12 +20,12 @@ function got(who, one) {
 async function main() {
   const subscriptions = new Map([[topic, 'five']]);
   const push = new PushConsumer({
-    endpoints, namespace: '', consumerGroup: `${topic}-push`, subscriptions,
+    ...where, consumerGroup: `${topic}-push`, subscriptions,
     messageListener: { async consume(one) { got('push', one); return ConsumeResult.SUCCESS; } },
   });
   await push.startup();
   const producer = new Producer({
-    endpoints, topics: [topic],
+    ...where, topics: [topic],
     checker: { async check(one) { say('check', one.body.toString()); return COMMIT; } },
   });
   await producer.startup();
@@ -38,7 +41,7 @@ async function main() {
   await producer.send(message('rolled back'), transaction);
   await transaction.rollback();
   await producer.send(message('checked'), producer.beginTransaction());
-  const simple = new SimpleConsumer({ endpoints, consumerGroup: `${topic}-simple`, subscriptions });
+  const simple = new SimpleConsumer({ ...where, consumerGroup: `${topic}-simple`, subscriptions });
   await simple.startup();
   try {
     await producer.send({ topic: 'Nothing', body: Buffer.from('x') });

@@ -1,4 +1,7 @@
-"""The story of test_five_clients.py: endpoint, topic. It runs in an environment with the official client alone."""
+"""The story of test_five_clients.py: endpoint, topic; for TLS and a signature, access key and secret key.
+
+It runs in an environment with the official client alone.
+"""
 
 import json
 import sys
@@ -18,7 +21,8 @@ from rocketmq import (
     TransactionResolution,
 )
 
-ENDPOINT, TOPIC = sys.argv[1:]
+ENDPOINT, TOPIC, *KEYS = sys.argv[1:]
+TLS = {"tls_enable": bool(KEYS)}
 
 
 def say(step: str, text: str) -> None:
@@ -53,10 +57,10 @@ class Checker(TransactionChecker):
 
 
 def main() -> None:
-    where = ClientConfiguration(ENDPOINT, Credentials(), request_timeout=3)
+    where = ClientConfiguration(ENDPOINT, Credentials(*KEYS), request_timeout=3)
     wanted = {TOPIC: FilterExpression("five")}
-    PushConsumer(where, f"{TOPIC}-push", Listener(), wanted).startup()
-    producer = Producer(where, [TOPIC], checker=Checker())
+    PushConsumer(where, f"{TOPIC}-push", Listener(), wanted, **TLS).startup()
+    producer = Producer(where, [TOPIC], checker=Checker(), **TLS)
     producer.startup()
     for number in range(3):
         made = message(f"normal {number}")
@@ -76,7 +80,7 @@ def main() -> None:
     producer.send(message("rolled back"), transaction)
     transaction.rollback()
     producer.send(message("checked"), producer.begin_transaction())
-    simple = SimpleConsumer(where, f"{TOPIC}-simple", wanted, 2)
+    simple = SimpleConsumer(where, f"{TOPIC}-simple", wanted, 2, **TLS)
     simple.startup()
     nothing = message("x")
     nothing.topic = "Nothing"

@@ -11,6 +11,7 @@ from gantrymq.access.opening import Access
 from gantrymq.access.places import Places
 from gantrymq.access.remoting.gate import Gate
 from gantrymq.access.remoting.naming import Row
+from gantrymq.access.values import sharer_of
 from gantrymq.errors import RequestRejected
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
@@ -50,7 +51,7 @@ def _behind(gate: Gate, handler: Handler) -> Handler:
             raise RequestRejected(ResponseCode.NO_PERMISSION, str(denied)) from None  # as Apache's servers do
         if user is not None and user is not session.user:
             session.user = user
-            session.client = f"user {user.name}"
+            session.client = sharer_of(user)
         return handler(session, command)
 
     return handle

@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,8 +18,9 @@ from google.protobuf.message import Message
 
 from gantrymq.access.guard import Denied, Guard
 from gantrymq.access.operations import Operation, Role
-from gantrymq.access.values import User
+from gantrymq.access.values import User, sharer_of
 from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
+from gantrymq.broker.grpc.latency import GrpcLatency
 from gantrymq.broker.grpc.statuses import REFUSED, Rejected, status_of
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.write_gate import WriteGate
@@ -26,6 +28,9 @@ from gantrymq.grpc.definition_pb2 import Code, Status
 from gantrymq.grpc.serving.methods import Context, Stream, Unary
 from gantrymq.protocol.signature import SIGNATURE
 from gantrymq.runtime.addresses import host_of
+from gantrymq.runtime.limits.client_limits import ClientLimits
+from gantrymq.runtime.limits.connections import client_of
+from gantrymq.runtime.limits.refusals import Reason
 
 log = logging.getLogger("gantrymq.grpc")
 
@@ -59,38 +64,54 @@ class Caller:
             raise Rejected(Code.UNAUTHORIZED, str(denied)) from None
 
 
-Handler = Callable[[Caller, Any], Awaitable[Message]]
-StreamHandler = Callable[[Caller, Any], AsyncIterator[Message]]
+Handler = Callable[[Caller, Any], Awaitable[Any]]
+StreamHandler = Callable[[Caller, Any], AsyncGenerator[Any, None]]
 
 
 class Calls:
     """Makes what the server calls of what the door has."""
 
-    def __init__(self, clients: GrpcClients, guard: Guard | None, gate: WriteGate) -> None:
+    def __init__(
+        self, clients: GrpcClients, guard: Guard | None, gate: WriteGate, limits: ClientLimits, latency: GrpcLatency
+    ) -> None:
         self._clients = clients
         self._guard = guard
         self._gate = gate
+        self._limits = limits
+        self._latency = latency
 
-    def one(self, answer: Callable[..., Message], handler: Handler) -> Unary:
-        """``answer``: the class of the answers."""
+    def one(self, name: str, answer: Callable[..., Any], handler: Handler) -> Unary:
+        """``name``: of the method. ``answer``: the class of the answers."""
+        latency = self._latency
 
         async def handle(request: Any, context: Context) -> Message:
+            began = latency.began()
             try:
-                return await handler(self.caller(context), request)
+                said = await handler(self.caller(context), request)
             except Exception as error:  # noqa: BLE001 # it is logged, and the client gets an answer
-                return answer(status=failed(error))
+                said = answer(status=failed(error))
+            latency.answered(name, said.status.code, began)
+            return said
 
         return handle
 
-    def several(self, answer: Callable[..., Message], handler: StreamHandler) -> Stream:
-        """The same for a method whose answers are a stream."""
+    def several(self, name: str, answer: Callable[..., Any], handler: StreamHandler) -> Stream:
+        """The same for a method whose answers are a stream; its first answer has the status."""
+        latency = self._latency
 
         async def handle(request: Any, context: Context) -> AsyncIterator[Message]:
+            began, measured = latency.began(), False
             try:
-                async for one in handler(self.caller(context), request):
-                    yield one
+                async with aclosing(handler(self.caller(context), request)) as answers:
+                    async for one in answers:
+                        if not measured:
+                            measured = True
+                            latency.answered(name, one.status.code, began)
+                        yield one
             except Exception as error:  # noqa: BLE001 # it is logged, and the client gets an answer
-                yield answer(status=failed(error))
+                said = answer(status=failed(error))
+                latency.answered(name, said.status.code, began)
+                yield said
 
         return handle
 
@@ -104,7 +125,17 @@ class Calls:
         client = self._clients.heard(client_id, user, address, headers.get(LANGUAGE, "OTHER"))
         if client is None:
             raise Rejected(Code.TOO_MANY_REQUESTS, "too many clients are connected; close some, or try again later")
+        self._count(client_of(address) if user is None else sharer_of(user), address)
         return Caller(client, self._guard, context.remaining_s, self._gate)
+
+    def _count(self, who: str, address: str) -> None:
+        """Raises Rejected when the client has sent too many requests in this second, through all doors together."""
+        limits = self._limits
+        if limits.requests.per_second == 0 or limits.requests.of(who).take():
+            return
+        text = f"more than {limits.requests.per_second} requests in a second; send slower (maxRequestsPerSecond)"
+        limits.refusals.note(Reason.REQUESTS, address, f"refused a call of gRPC: {text}")
+        raise Rejected(Code.TOO_MANY_REQUESTS, text)
 
     def _user(self, guard: Guard, headers: Mapping[str, str], address: str) -> User:
         name, signature = credentials(headers.get(AUTHORIZATION, ""))

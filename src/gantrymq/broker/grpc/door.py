@@ -11,6 +11,7 @@ from gantrymq.broker.grpc.acks import AckMethods
 from gantrymq.broker.grpc.calls import Calls
 from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
 from gantrymq.broker.grpc.deliveries import LOOK_SECONDS, HeldDeliveries
+from gantrymq.broker.grpc.latency import LOCAL, PROXY_UP, GrpcLatency
 from gantrymq.broker.grpc.membership import Membership
 from gantrymq.broker.grpc.methods import methods_of
 from gantrymq.broker.grpc.receiving import Receiving
@@ -19,6 +20,7 @@ from gantrymq.broker.grpc.sending import SendingMethods
 from gantrymq.grpc.pool import SERVICE
 from gantrymq.grpc.serving.methods import Method
 from gantrymq.grpc.serving.server import GrpcServer
+from gantrymq.observability.rpc_latency import RPC_LATENCY
 from gantrymq.runtime.addresses import address_of
 from gantrymq.runtime.tasks import TaskGroupOwner
 
@@ -57,7 +59,10 @@ class GrpcDoor:
     def _methods(self, broker: Served) -> dict[str, Method]:
         config, clock, operations = self._ground.config, self._ground.outside.clock, broker.operations
         guard = None if operations.users is None else operations.users.access.guard
-        calls = Calls(self._clients, guard, broker.gate)
+        latency = GrpcLatency(clock)
+        calls = Calls(self._clients, guard, broker.gate, self._ground.client_limits, latency)
+        broker.metrics.share(RPC_LATENCY, latency.read)
+        broker.metrics.declare(PROXY_UP, lambda: (((LOCAL,), 1),))
         self._held = HeldDeliveries(operations.consuming.popping.acks, clock)
         membership = Membership(config, clock, operations, self._clients, calls)
         own = address_of(config.network.broker_ip1, config.network.grpc_port)

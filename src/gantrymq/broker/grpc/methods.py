@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from google.protobuf.message import Message
+
 from gantrymq.broker.grpc.acks import AckMethods
-from gantrymq.broker.grpc.calls import Calls
+from gantrymq.broker.grpc.calls import Calls, Handler
 from gantrymq.broker.grpc.membership import Membership
 from gantrymq.broker.grpc.receiving import Receiving
 from gantrymq.broker.grpc.routes import Routes
@@ -20,29 +22,28 @@ def methods_of(
     receiving: Receiving,
     acks: AckMethods,
 ) -> dict[str, Method]:
-    one, several = calls.one, calls.several
-    return {
-        "QueryRoute": Method(service.QueryRouteRequest, one(service.QueryRouteResponse, routes.route)),
-        "QueryAssignment": Method(
-            service.QueryAssignmentRequest, one(service.QueryAssignmentResponse, routes.assignment)
-        ),
-        "Telemetry": Method(service.TelemetryCommand, membership.telemetry, True, True),
-        "Heartbeat": Method(service.HeartbeatRequest, one(service.HeartbeatResponse, membership.heartbeat)),
-        "NotifyClientTermination": Method(
-            service.NotifyClientTerminationRequest, one(service.NotifyClientTerminationResponse, membership.terminated)
-        ),
-        "SendMessage": Method(service.SendMessageRequest, one(service.SendMessageResponse, sending.send)),
-        "EndTransaction": Method(service.EndTransactionRequest, one(service.EndTransactionResponse, sending.end)),
-        "RecallMessage": Method(service.RecallMessageRequest, one(service.RecallMessageResponse, sending.recall)),
-        "ReceiveMessage": Method(
-            service.ReceiveMessageRequest, several(service.ReceiveMessageResponse, receiving.receive), False, True
-        ),
-        "AckMessage": Method(service.AckMessageRequest, one(service.AckMessageResponse, acks.ack)),
-        "ChangeInvisibleDuration": Method(
-            service.ChangeInvisibleDurationRequest, one(service.ChangeInvisibleDurationResponse, acks.change)
-        ),
-        "ForwardMessageToDeadLetterQueue": Method(
-            service.ForwardMessageToDeadLetterQueueRequest,
-            one(service.ForwardMessageToDeadLetterQueueResponse, acks.forward),
-        ),
+    handlers: dict[str, Handler] = {
+        "QueryRoute": routes.route,
+        "QueryAssignment": routes.assignment,
+        "Heartbeat": membership.heartbeat,
+        "NotifyClientTermination": membership.terminated,
+        "SendMessage": sending.send,
+        "EndTransaction": sending.end,
+        "RecallMessage": sending.recall,
+        "AckMessage": acks.ack,
+        "ChangeInvisibleDuration": acks.change,
+        "ForwardMessageToDeadLetterQueue": acks.forward,
     }
+    methods = {
+        name: Method(_message(f"{name}Request"), calls.one(name, _message(f"{name}Response"), handler))
+        for name, handler in handlers.items()
+    }
+    methods["Telemetry"] = Method(service.TelemetryCommand, membership.telemetry, True, True)
+    receive = calls.several("ReceiveMessage", service.ReceiveMessageResponse, receiving.receive)
+    methods["ReceiveMessage"] = Method(service.ReceiveMessageRequest, receive, False, True)
+    return methods
+
+
+def _message(name: str) -> type[Message]:
+    found: type[Message] = getattr(service, name)
+    return found

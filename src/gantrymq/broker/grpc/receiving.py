@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,7 +82,9 @@ class Receiving:
         self._broker_name = broker_name
         self._held = held
 
-    async def receive(self, caller: Caller, request: ReceiveMessageRequest) -> AsyncIterator[ReceiveMessageResponse]:
+    async def receive(
+        self, caller: Caller, request: ReceiveMessageRequest
+    ) -> AsyncGenerator[ReceiveMessageResponse, None]:
         """The status, then the messages, and last the time of delivery. A client that goes away in the meantime leaves
         its messages to others at once."""
         topic, group = check_topic(request.message_queue.topic.name), check_group(request.group.name)

@@ -16,8 +16,8 @@ from gantrymq.broker.remoting.handlers import handlers_of
 from gantrymq.broker.remoting.refusals import rejection
 from gantrymq.broker.remoting.unsupported import refused_codes
 from gantrymq.errors import Unreachable
+from gantrymq.observability.rpc_latency import RPC_LATENCY
 from gantrymq.protocol.command import Command
-from gantrymq.remoting.latency import RPC_LATENCY
 from gantrymq.remoting.server import Handler, RemotingServer
 
 log = logging.getLogger("gantrymq.broker")
@@ -77,7 +77,7 @@ class RemotingDoor:
         table = handlers_of(
             self._ground.config, broker.place, self._ground.outside.clock, operations, self._explain
         ).table()
-        broker.metrics.declare(RPC_LATENCY, self.server.latency.read)
+        broker.metrics.share(RPC_LATENCY, self.server.latency.read)
         if broker.gate.closed:
             from gantrymq.broker.remoting.write_gate import behind_gate  # a primary asks nobody
 

@@ -14,6 +14,11 @@ log = logging.getLogger("gantrymq.tls")
 
 OLDEST: Final = ssl.TLSVersion.TLSv1_2
 """Older versions are broken. Java 8 and later speak this one."""
+SPOKEN: Final = ["http/1.1", "h2"]
+"""What clients of our servers may ask for by ALPN, in the order of preference. Clients of gRPC ask for h2 alone, and
+end a connection without it. Browsers ask for both, and the HTTP door speaks the first one. Clients of remoting ask for
+none.
+"""
 _VERIFY: Final = {
     ClientAuth.NONE: ssl.CERT_NONE,
     ClientAuth.OPTIONAL: ssl.CERT_OPTIONAL,
@@ -48,6 +53,7 @@ def _server_context(settings: ServerTls) -> ssl.SSLContext:
     # Tickets for later connections come unasked. A client that closes before it has read them resets the connection,
     # and the server loses what that client has sent last, such as the one-way end of a transaction.
     context.num_tickets = 0
+    context.set_alpn_protocols(SPOKEN)
     if settings.trust_cert_path:
         _trust(context, settings.trust_cert_path)
     _show(context, settings.cert_path, settings.key_path, settings.key_password)
