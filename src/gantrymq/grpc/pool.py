@@ -41,6 +41,14 @@ def names_of(file: str) -> dict[str, Any]:
     return names
 
 
+def find_file(name: str, *, by_symbol: bool) -> FileDescriptor | None:
+    """The file with this name, or with the message, enum, field or service that has it; None: there is none."""
+    try:
+        return _pool().FindFileContainingSymbol(name) if by_symbol else _pool().FindFileByName(name)
+    except KeyError:
+        return None
+
+
 def file_of(file: str) -> FileDescriptor:
     """The description of a file of the protocol."""
     return _pool().FindFileByName(f"{FOLDER}/{file}.proto")

@@ -58,6 +58,7 @@ def with_recovery(seconds: int) -> Message:
         (with_many(129), Code.MESSAGE_PROPERTIES_TOO_LARGE),
         (with_recovery(3601), Code.BAD_REQUEST),
         (message("orders", message_type=MessageType.LITE), Code.BAD_REQUEST),
+        (message("orders", message_type=77), Code.BAD_REQUEST),
     ],
     ids=str,
 )

@@ -11,6 +11,8 @@ from gantrymq.broker.grpc.acks import AckMethods
 from gantrymq.broker.grpc.calls import Calls
 from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
 from gantrymq.broker.grpc.deliveries import LOOK_SECONDS, HeldDeliveries
+from gantrymq.broker.grpc.health import NAME as HEALTH_SERVICE
+from gantrymq.broker.grpc.health import Health
 from gantrymq.broker.grpc.latency import LOCAL, PROXY_UP, GrpcLatency
 from gantrymq.broker.grpc.membership import Membership
 from gantrymq.broker.grpc.methods import methods_of
@@ -18,6 +20,8 @@ from gantrymq.broker.grpc.receiving import Receiving
 from gantrymq.broker.grpc.routes import Routes
 from gantrymq.broker.grpc.sending import SendingMethods
 from gantrymq.grpc.pool import SERVICE
+from gantrymq.grpc.reflection import SERVICES as REFLECTION_SERVICES
+from gantrymq.grpc.reflection import reflection
 from gantrymq.grpc.serving.methods import Method
 from gantrymq.grpc.serving.server import GrpcServer
 from gantrymq.observability.rpc_latency import RPC_LATENCY
@@ -51,7 +55,10 @@ class GrpcDoor:
 
     def serve(self, broker: Served) -> None:
         self._departures = broker.departures
-        self._server.serve({SERVICE: self._methods(broker)})
+        figures = broker.operations.administration.figures
+        health = Health(self._ground.outside.clock, lambda: figures.refusal is not None)
+        services = {SERVICE: self._methods(broker), HEALTH_SERVICE: health.methods()}
+        self._server.serve({**services, **reflection([*services, *REFLECTION_SERVICES])})
         if not self._looks:
             self._looks = True
             self._tasks.start("look", self._look())

@@ -61,8 +61,7 @@ def submission_of(message: Message, body_max: int) -> Submission:
     _check_properties(message.user_properties, system)
     _check_names(system)
     if system.message_type not in _TYPES:
-        name = MessageType.Name(system.message_type)
-        raise Rejected(Code.BAD_REQUEST, f"messages of type {name} are not available here")
+        raise Rejected(Code.BAD_REQUEST, f"messages of type {name_of_type(system.message_type)} are not available here")
     half = system.message_type == MessageType.TRANSACTION
     sys_flag = flags.PREPARED if half else 0
     if system.body_encoding == Encoding.GZIP:
@@ -76,6 +75,11 @@ def submission_of(message: Message, body_max: int) -> Submission:
         producer_group=topic, topic=topic, sys_flag=sys_flag, properties=text,
         born_timestamp=born.seconds * 1000 + born.nanos // 1_000_000,
     )  # fmt: skip
+
+
+def name_of_type(message_type: int) -> str:
+    """For people; a client may send a number that has no name."""
+    return str(MessageType.Name(message_type)) if message_type in MessageType.values() else str(message_type)
 
 
 def queue_of(group: str, queues: int) -> int:

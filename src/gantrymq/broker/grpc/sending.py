@@ -11,7 +11,7 @@ from msgspec import structs
 
 from gantrymq.access.operations import END, RECALL, SEND
 from gantrymq.broker.grpc.calls import Caller, failed
-from gantrymq.broker.grpc.incoming import check_topic, queue_of, submission_of
+from gantrymq.broker.grpc.incoming import check_topic, name_of_type, queue_of, submission_of
 from gantrymq.broker.grpc.membership import Membership
 from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.statuses import OF_STORED, REFUSED, Rejected, ok, together
@@ -45,6 +45,11 @@ KINDS: Final = {
     MessageType.DELAY: DELAY,
     MessageType.TRANSACTION: TRANSACTION,
 }
+
+
+_NOT_OF_THE_CLIENT: Final = frozenset({Refusal.MESSAGE_UNKNOWN, Refusal.FAILED})
+"""An end is refused so when the ids name no half message, or one that is not of this client. The second one is FAILED,
+as Apache's broker has it, but it is no failure of the broker."""
 
 
 class SendingMethods:
@@ -99,7 +104,7 @@ class SendingMethods:
             raise Rejected(
                 Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
                 f"the topic {topic.topic_name} takes messages of type {wanted}, not of type "
-                f"{MessageType.Name(message_type)}",
+                f"{name_of_type(message_type)}",
             )
 
     async def end(self, caller: Caller, request: EndTransactionRequest) -> EndTransactionResponse:
@@ -108,18 +113,18 @@ class SendingMethods:
         if not request.transaction_id.strip():
             raise Rejected(Code.INVALID_TRANSACTION_ID, "the request names no transaction")
         ends, ids = self._operations.ends_by_id, TransactionIds(request.message_id, request.transaction_id)
+        outcome = Outcome[None]()
         try:
             caller.demand(END, (ends.find(ids).topic,))
+            ends.end(
+                caller.client, ids, RESOLUTIONS.get(request.resolution, Resolution.UNKNOWN), outcome.tell,
+                answers_check=request.source == TransactionSource.SOURCE_SERVER_CHECK,
+            )  # fmt: skip
+            await outcome.get()
         except Refused as refused:
-            if refused.reason is not Refusal.MESSAGE_UNKNOWN:
+            if refused.reason not in _NOT_OF_THE_CLIENT:
                 raise
             raise Rejected(Code.INVALID_TRANSACTION_ID, str(refused)) from refused
-        outcome = Outcome[None]()
-        ends.end(
-            caller.client, ids, RESOLUTIONS.get(request.resolution, Resolution.UNKNOWN), outcome.tell,
-            answers_check=request.source == TransactionSource.SOURCE_SERVER_CHECK,
-        )  # fmt: skip
-        await outcome.get()
         return EndTransactionResponse(status=ok())
 
     async def recall(self, caller: Caller, request: RecallMessageRequest) -> RecallMessageResponse:
