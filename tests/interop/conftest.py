@@ -33,6 +33,7 @@ PARTIAL = pytest.StashKey[bool]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     names = [group.value for group in Group]
     parser.addoption("--group", choices=names, help="of the interop tests only one group (groups.py)")
+    parser.addoption("--go5", action="store_true", help="the Go client of RocketMQ 5, too; it is long in compiling")
     parser.addoption("--guarded", action="store_true", help="interop tests of our servers with users and rights")
     parser.addoption("--tls", action="store_true", help="interop tests of our servers with TLS that is enforced")
 

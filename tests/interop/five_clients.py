@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.interop import golang
 from tests.interop.jars import NotHere, alone, cache, java, library
 
 DRIVERS = Path(__file__).parent / "five"
@@ -48,7 +49,12 @@ def python_client() -> list[str]:
     return [str(_made("five-python", make) / "venv" / "bin" / "python"), str(DRIVERS / "five.py")]
 
 
-CLIENTS = {"java": java_client, "node": node_client, "python": python_client}
+def go_client() -> list[str]:
+    """The same for Go."""
+    return [str(golang.driver("five_go"))]
+
+
+CLIENTS = {"go": go_client, "java": java_client, "node": node_client, "python": python_client}
 
 
 def _made(name: str, make: Callable[[Path], None]) -> Path:

@@ -74,13 +74,25 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_a_client_sends_is_consumed_and_its_transactions_end(client: str, plain: Place, tmp_path: Path) -> None:
+def test_what_a_client_sends_is_consumed_and_its_transactions_end(
+    client: str, plain: Place, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    check_wanted(client, pytestconfig)
     play(client, plain, tmp_path)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_same_with_tls_and_a_signature(client: str, closed: Place, tmp_path: Path) -> None:
+def test_the_same_with_tls_and_a_signature(
+    client: str, closed: Place, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    check_wanted(client, pytestconfig)
     play(client, closed, tmp_path)
+
+
+def check_wanted(client: str, config: pytest.Config) -> None:
+    """The Go client takes 90 s of a processor to compile."""
+    if client == "go" and not config.getoption("--go5", False):
+        pytest.skip("the Go client is long in compiling: pytest tests/interop/test_five_clients.py --go5")
 
 
 def play(client: str, place: Place, directory: Path) -> None:

@@ -199,7 +199,8 @@ class Session:
 
     def _go_on(self) -> None:
         self._deferred = False
-        self._execute()
+        if self._ready:
+            self._execute()
         self._write_out()
         self._read_on()
 
