@@ -117,6 +117,17 @@ def test_a_transaction_is_ended_by_its_ids_also_again_and_after_a_restart(tmp_pa
     story(after, tmp_path)
 
 
+def test_an_answer_to_a_check_of_somebody_who_was_not_asked_is_refused_and_no_defect(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        transaction = await half(client)
+        stranger = GrpcClient(client.channel, "stranger")
+        answer = await stranger.end("orders", transaction, transaction, ROLLBACK, source=2)
+        assert answer.code == Code.INVALID_TRANSACTION_ID, answer
+        assert (await client.end("orders", transaction, transaction, COMMIT)).code == Code.OK
+
+    story(work, tmp_path)
+
+
 def test_a_half_message_is_ended_through_another_door(tmp_path: Path) -> None:
     async def work(running: Cluster, client: GrpcClient) -> None:
         answer = await running.sent("orders", b"by remoting", HALF, sys_flag=flags.PREPARED, producer_group="orders")

@@ -49,6 +49,16 @@ def test_what_is_written_another_library_reads(blocks: list[list[Header]]) -> No
         assert [(name.decode("latin-1"), value.decode("latin-1")) for name, value in found] == headers
 
 
+def test_an_entry_that_fills_the_table_is_kept_and_a_larger_one_empties_it() -> None:
+    reads = decoder()
+    fills = ("x", "y" * (TABLE_BYTES - 33))
+    assert reads.decode(b"\x40" + encode([fills])[1:] + b"\xbe") == [fills, fills]
+    larger = ("x", "y" * (TABLE_BYTES - 32))
+    reads.decode(b"\x40" + encode([larger])[1:])
+    with pytest.raises(ConnectionFailed):
+        reads.decode(b"\xbe")
+
+
 @given(st.lists(st.binary(max_size=80), max_size=6))
 def test_anything_is_read_or_refused_and_the_table_stays_in_its_limit(blocks: list[bytes]) -> None:
     reads = decoder()

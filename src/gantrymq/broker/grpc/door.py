@@ -19,6 +19,7 @@ from gantrymq.broker.grpc.methods import methods_of
 from gantrymq.broker.grpc.receiving import Receiving
 from gantrymq.broker.grpc.routes import Routes
 from gantrymq.broker.grpc.sending import SendingMethods
+from gantrymq.broker.operations.operations import Operations
 from gantrymq.grpc.pool import SERVICE
 from gantrymq.grpc.reflection import SERVICES as REFLECTION_SERVICES
 from gantrymq.grpc.reflection import reflection
@@ -43,6 +44,9 @@ class GrpcDoor:
         self._ground = ground
         self._clients = GrpcClients(ground.outside.clock, self._gone)
         self._departures: Departures | None = None
+        self._operations: Operations | None = None
+        """Of the role that the broker has now."""
+        self._health = Health(ground.outside.clock, self._refuses)
         self._server = GrpcServer(ground.outside.network, ground.outside.clock, ground.client_limits)
         self._held: HeldDeliveries | None = None
         self._tasks = TaskGroupOwner("grpc")
@@ -55,9 +59,8 @@ class GrpcDoor:
 
     def serve(self, broker: Served) -> None:
         self._departures = broker.departures
-        figures = broker.operations.administration.figures
-        health = Health(self._ground.outside.clock, lambda: figures.refusal is not None)
-        services = {SERVICE: self._methods(broker), HEALTH_SERVICE: health.methods()}
+        self._operations = broker.operations
+        services = {SERVICE: self._methods(broker), HEALTH_SERVICE: self._health.methods()}
         self._server.serve({**services, **reflection([*services, *REFLECTION_SERVICES])})
         if not self._looks:
             self._looks = True
@@ -88,6 +91,9 @@ class GrpcDoor:
             self._clients.expire(self._ground.config.groups.channel_expired_timeout / 1000)
             if self._held is not None:
                 self._held.renew_due()
+
+    def _refuses(self) -> bool:
+        return self._operations is None or self._operations.administration.figures.refusal is not None
 
     async def refuse(self) -> None:
         self._clients.close()
