@@ -6,6 +6,7 @@ A look asks each broker some questions, so all open pages share one, and no page
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,8 +14,11 @@ from typing import Final
 from gantrymq.admin import Admin
 from gantrymq.console.views import part, query
 from gantrymq.doctor import Facts, Finding, Kind, Severity, findings_of, look_at_cluster
+from gantrymq.errors import Closed
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.tasks import SharedWork
+
+log = logging.getLogger("gantrymq.console")
 
 LOOK_EVERY_S: Final = 10.0
 """A look that is younger is used again."""
@@ -80,6 +84,7 @@ class Attention:
         """The newest findings; None while the first look takes long."""
         if self._newest is None or self.clock.monotonic() - self._looked >= LOOK_EVERY_S:
             look = asyncio.ensure_future(self._looks.join("look", self._look))
+            look.add_done_callback(_tell)
             await asyncio.wait({look}, timeout=WAIT_S)
         return self._newest
 
@@ -91,6 +96,12 @@ class Attention:
         cluster = await look_at_cluster(self.admin, self.clock)
         self._newest = needs_of(cluster.at_ms, findings_of(Facts(cluster)))
         self._looked = self.clock.monotonic()
+
+
+def _tell(look: asyncio.Future[None]) -> None:
+    """A look that ends with an error has hit a defect: what it shows is as old as its time says."""
+    if not look.cancelled() and (error := look.exception()) is not None and not isinstance(error, Closed):
+        log.error("what needs a person could not be looked for", exc_info=error)
 
 
 def needs_of(at_ms: int, findings: Sequence[Finding]) -> Needs:
