@@ -10,7 +10,7 @@ from faststream import FastStream, TestApp
 from faststream.exceptions import IncorrectState, SetupError, StopConsume
 from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256
 
-from gantrymq.errors import ConfigError, Unreachable
+from gantrymq.errors import ConfigError, MessageIllegal, Unreachable
 from gantrymq.faststream import GantryBroker, GantryRouter
 from gantrymq.faststream.annotations import GantryMessage
 from gantrymq.testing import LocalCluster
@@ -168,6 +168,11 @@ def test_a_wrong_setting_is_refused_where_it_is_written() -> None:
         broker.subscriber("orders", group="g", max_workers=0)
     with pytest.raises(ConfigError, match="unknown setting 'max_reconsume_time'"):
         broker.subscriber("orders", group="g", settings={"max_reconsume_time": 3})
+    for wrong in (7, None, ""):
+        with pytest.raises(ConfigError, match="the topic of a subscriber must be a text"):
+            broker.subscriber(wrong, group="g")  # type: ignore[arg-type]
+    with pytest.raises(MessageIllegal, match="group"):
+        broker.subscriber("orders", group="my group!")
     with pytest.raises(ConfigError, match="give tags or sql, not both"):
         broker.subscriber("orders", group="g", tags="A", sql="a = 1")
     with pytest.raises(ConfigError, match="'tag' is not a valid option of publishing; these are: tags, keys"):

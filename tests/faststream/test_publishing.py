@@ -14,13 +14,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import CollectorRegistry
 
 from gantrymq import tracing
-from gantrymq.errors import MessageIllegal
+from gantrymq.errors import ConfigError, MessageIllegal
 from gantrymq.faststream import GantryResponse, GantryRoute, GantryRouter, TestGantryBroker
 from gantrymq.faststream.annotations import GantryMessage
 from gantrymq.faststream.opentelemetry import GantryTelemetryMiddleware
 from gantrymq.faststream.prometheus import GantryPrometheusMiddleware
 from gantrymq.testing import LocalCluster
-from tests.faststream.playing import play, quiet, soon
+from tests.faststream.playing import PATIENCE_S, play, quiet, soon
 
 
 def test_options_and_headers_arrive(gantry: LocalCluster) -> None:
@@ -60,6 +60,10 @@ def test_what_rocketmq_does_not_take_is_named(gantry: LocalCluster) -> None:
         async with quiet() as broker:
             with pytest.raises(MessageIllegal, match="'KEYS' is reserved"):
                 await broker.publish("x", "orders", headers={"KEYS": "x"})
+            with pytest.raises(ConfigError, match="headers must be a dictionary"):
+                await broker.publish("x", "orders", headers=["kind"])  # type: ignore[arg-type]
+            with pytest.raises(ConfigError, match="order_key must be a text, not 7"):
+                await broker.publish("x", "orders", order_key=7)  # type: ignore[typeddict-item]
             with pytest.raises(MessageIllegal, match="topic"):
                 await broker.publish("x", "or ders")
             with pytest.raises(MessageIllegal):
@@ -182,6 +186,22 @@ def test_in_the_test_client_a_group_gets_a_message_once_and_tags_select() -> Non
             assert sorted(got) == ["eu o-2", "o-1", "o-2"]
 
     play(test)
+
+
+def test_the_test_client_with_a_real_broker_reads_from_it(gantry: LocalCluster) -> None:
+    async def test() -> None:
+        broker = quiet()
+
+        @broker.subscriber("orders", group="shipping")
+        async def ship(order: str) -> None: ...
+
+        async with TestGantryBroker(broker, with_real=True) as real:
+            await real.publish("o-1", "orders")
+            await ship.wait_call(PATIENCE_S)
+            ship.mock.assert_called_once_with("o-1")
+
+    play(test)
+    assert [message.body for message in gantry.messages("orders")] == [b"o-1"]
 
 
 def test_the_asyncapi_page_names_topic_group_and_server() -> None:

@@ -10,6 +10,7 @@ from faststream.response import BatchPublishCommand, PublishCommand, Response
 from faststream.response.publish_type import PublishType
 
 from gantrymq.errors import ConfigError
+from gantrymq.message.arguments import shown
 from gantrymq.message.message import Message, MessageView
 
 
@@ -68,6 +69,9 @@ def sending_of(options: SendOptions) -> Sending:
     if unknown:
         known = ", ".join(Sending.__dataclass_fields__)
         raise ConfigError(f"{unknown[0]!r} is not a valid option of publishing; these are: {known}")
+    order_key = options.get("order_key")
+    if order_key is not None and not isinstance(order_key, str):
+        raise ConfigError(f"order_key must be a text, not {shown(order_key)}")
     return Sending(**options)
 
 
@@ -117,6 +121,8 @@ class GantryPublishCommand(BatchPublishCommand):
         session: Any = None,
         timeout: float | None = None,
     ) -> None:
+        if headers is not None and not isinstance(headers, dict):
+            raise ConfigError(f"headers must be a dictionary of names and values, not {shown(headers)}")
         super().__init__(
             message, *messages, destination=topic, headers=headers, correlation_id=correlation_id, reply_to=reply_to,
             _publish_type=_publish_type,

@@ -14,9 +14,9 @@ from gantrymq.testing import LocalCluster
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cluster() -> Iterator[None]:
-    with LocalCluster():
-        yield
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster() as made:
+        yield made
 
 
 @pytest.fixture
