@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
-import importlib.util
 import re
 import subprocess
 import tomllib
@@ -15,7 +13,6 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from tools.pages.commands import commands
 
 from gantrymq.broker.config import FIELDS
 
@@ -161,31 +158,8 @@ def test_every_locked_package_has_hashes_and_no_address() -> None:
         assert "://" not in entry and "--index" not in entry and "--find-links" not in entry, entry.splitlines()[0]
 
 
-def code_lines(text: str) -> list[str]:
-    """The lines of all code blocks, without comments."""
-    blocks = re.findall(r"(?ms)^```\w*\n(.*?)^```", text)
-    return [line.split("#")[0].strip() for block in blocks for line in block.splitlines() if line.split("#")[0].strip()]
-
-
 def documents() -> dict[str, str]:
     return {path.name: path.read_text() for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]}
-
-
-@pytest.mark.parametrize("name", sorted(documents()))
-def test_the_commands_of_a_document_exist(name: str) -> None:
-    known = commands()
-    for line in code_lines(documents()[name]):
-        if match := re.match(r"python3 run\.py (\w+)", line):
-            assert f"\n  {match.group(1)} " in (ROOT / "run.py").read_text(), line
-        match = re.match(r"(?:python3 run\.py )?gantry (.+)", line)
-        if match and match.group(1).strip() != "--version":
-            words = match.group(1).split()
-            command = next((known[name] for n in (1, 2, 3) if (name := " ".join(words[:n])) in known), None)
-            assert command is not None, line
-            options = {option for parameter in command.params for option in parameter.opts}
-            assert {word for word in words if word.startswith("-")} <= options, line
-        if match := re.search(r"-m (gantrymq[\w.]*)", line):
-            assert importlib.util.find_spec(match.group(1)) is not None, line
 
 
 @pytest.mark.parametrize("name", sorted(documents()))
@@ -205,15 +179,6 @@ def test_every_setting_of_the_broker_is_documented_with_its_default() -> None:
 def shown(field: Any) -> str:
     """A default as a ``broker.conf`` would have it."""
     return str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
-
-
-@pytest.mark.parametrize("name", sorted(documents()))
-def test_the_python_in_a_document_parses_and_imports_what_exists(name: str) -> None:
-    for block in re.findall(r"(?ms)^```python\n(.*?)^```", documents()[name]):
-        for node in ast.walk(ast.parse(block)):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gantrymq"):
-                module = importlib.import_module(node.module)
-                assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
 
 
 # ---- what a comment, a docstring or a document cites is here

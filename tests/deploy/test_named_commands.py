@@ -19,9 +19,8 @@ from gantrymq.cli.commands import app
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = re.compile(r"`(?:python3 run\.py |\.venv/bin/)?gantry ([a-z][^`\n]*)`")
 """In a sentence."""
-LINE = re.compile(r"(?m)^\s*(?:\$ )?(?:python3 run\.py |\.venv/bin/)?gantry ([a-z].*)$")
-"""In a block of commands."""
 BLOCK = re.compile(r"(?ms)^```(?:sh|console|bash)\n(.*?)^```")
+"""A block of commands; tests/docs reads those."""
 PLACEHOLDER = re.compile(r"^(?:\.\.\.|…|\[.*|.*\]|<.*>)$")
 
 
@@ -32,12 +31,8 @@ def documents() -> list[Path]:
 def in_documents() -> Iterator[tuple[str, str]]:
     for path in documents():
         text = path.read_text("utf-8")
-        blocks = BLOCK.findall(text)
         for found in NAMED.findall(BLOCK.sub("", text)):
             yield path.name, found
-        for block in blocks:
-            for found in LINE.findall(block.replace("\\\n", " ")):
-                yield path.name, found
 
 
 def in_alerts() -> Iterator[tuple[str, str]]:
