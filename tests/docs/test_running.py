@@ -154,9 +154,9 @@ def test_the_first_program_of_faststream(gantry: LocalCluster) -> None:
     assert bodies(gantry, "orders-shipped") == ["o-1 is on its way"]
 
 
-@pytest.mark.filterwarnings(r"ignore:\s*Error:RuntimeWarning")  # it reads the source of its caller, which is a page here
+@pytest.mark.filterwarnings(r"ignore:\s*Error:RuntimeWarning")
 def test_the_test_client_of_faststream(gantry: LocalCluster) -> None:
-    """docs/faststream.md."""
+    """docs/faststream.md. FastStream reads the source of its caller, and warns because it is a page here."""
     run(block_with("docs/faststream.md", "TestGantryBroker"))
 
 
