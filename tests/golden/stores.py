@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.support.archives import unpack_all
+
 STORES = Path(__file__).parent / "store"
 NAMES = ("4.9.7", "5.5.0", "5.5.0-killed")
 
@@ -25,5 +27,5 @@ def unpack(name: str, target: Path) -> Path:
     """A fresh copy of a recorded store directory."""
     root = target / name
     with tarfile.open(STORES / f"{name}.tar.gz") as archive:
-        archive.extractall(root, filter="data")
+        unpack_all(archive, root)
     return root

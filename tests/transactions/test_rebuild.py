@@ -23,6 +23,7 @@ from gantrymq.transactions.rebuild import Rebuilt, rebuild
 from gantrymq.transactions.records.half import new_record_of, op_record
 from gantrymq.transactions.table.decisions import Decision
 from tests.broker.transaction_lab import DONE, HOST, TOPIC, Half, Lab, LabClock, LabDisk
+from tests.support.archives import unpack_all
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "store"
 GOLDEN_STORES = ["4.9.7", "5.5.0", "5.5.0-killed"]
@@ -30,7 +31,7 @@ GOLDEN_STORES = ["4.9.7", "5.5.0", "5.5.0-killed"]
 
 def open_golden(name: str, tmp_path: Path) -> MessageStore:
     with tarfile.open(GOLDEN / f"{name}.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+        unpack_all(archive, tmp_path)
     (log,) = tmp_path.rglob("commitlog")
     clock = LabClock()
     config = StoreConfig(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.runtime.guesses.mounts import OF_THE_FILE_SYSTEM
+from gantrymq.runtime.guesses.person import user_name_of
 
 MOUNTS: Final = "/proc/self/mountinfo"
 _OCTAL: Final = re.compile(r"\\([0-7]{3})")
@@ -75,16 +76,7 @@ def _owners(path: str, own: int) -> tuple[str, ...]:
         for _, entry in zip(range(ENTRIES_MAX), entries, strict=False):
             if entry.name not in OF_THE_FILE_SYSTEM:
                 numbers.add(entry.stat(follow_symlinks=False).st_uid)
-    return tuple(sorted(_name_of(number) for number in numbers))
-
-
-def _name_of(number: int) -> str:
-    try:
-        import pwd  # not on every system
-
-        return pwd.getpwuid(number).pw_name
-    except (ImportError, KeyError):
-        return f"uid {number}"
+    return tuple(sorted(user_name_of(number) for number in numbers))
 
 
 def file_system_of(path: str) -> str:

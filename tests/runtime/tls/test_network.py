@@ -298,7 +298,7 @@ def test_failed_handshakes_are_counted_once_each_and_named_once(caplog: pytest.L
 
 def test_only_the_network_below_writes_to_descriptors() -> None:
     """What writes to a socket beside the TLS layer sends plain bytes. The command line and the record of what operators
-    did write to pipes and files."""
+    did write to pipes and files, and notices of a service go to the service manager of the same machine."""
     package = Path(gantrymq.__file__).parent
     writes = re.compile(r"os\.writev?\(|\.send(all|msg|file|to)\(|\.sock_send|\.fileno\(\)|get_extra_info\(\"socket\"")
     found = {
@@ -306,4 +306,4 @@ def test_only_the_network_below_writes_to_descriptors() -> None:
         for path in package.rglob("*.py")
         if path.relative_to(package).parts[0] not in ("cli", "demo") and writes.search(path.read_text())
     }
-    assert found - {"admin/audit.py"} == {"runtime/network.py"}
+    assert found - {"admin/audit.py", "runtime/service_notices.py"} == {"runtime/network.py"}

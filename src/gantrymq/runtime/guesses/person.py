@@ -15,6 +15,16 @@ def user_name() -> str:
         return f"uid {os.getuid()}"
 
 
+def user_name_of(number: int) -> str:
+    """The login name of another user; ``uid 12345`` where it has none."""
+    try:
+        import pwd  # not on every system
+
+        return pwd.getpwuid(number).pw_name
+    except (ImportError, KeyError):
+        return f"uid {number}"
+
+
 def user_number() -> int:
     return os.getuid()
 
