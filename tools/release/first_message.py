@@ -29,12 +29,12 @@ def main(name_servers: str, version: str) -> None:
         received.extend(message.body for message in messages)
         arrived.set()
 
-    with Transactions("order-service", lambda: sqlite3.connect("orders.db"), name_servers=name_servers) as transactions:
-        transactions.create_table()
-        with transactions.begin() as tx:
-            tx.send(Message(TOPIC, "o-1"))
-            tx.execute("CREATE TABLE paid (order_id)")
-            tx.execute("INSERT INTO paid VALUES ('o-1')")
+    transactions = Transactions("order-service", lambda: sqlite3.connect("orders.db"), name_servers=name_servers)
+    transactions.create_table()
+    with transactions, transactions.begin() as tx:
+        tx.send(Message(TOPIC, "o-1"))
+        tx.execute("CREATE TABLE paid (order_id)")
+        tx.execute("INSERT INTO paid VALUES ('o-1')")
     with PushConsumer("shipping", name_servers=name_servers, listener=ship).subscribe(TOPIC):
         if not arrived.wait(PATIENCE_S):
             sys.exit(f"the message did not arrive within {PATIENCE_S:.0f} s")
