@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.kill.server import Server
+from tests.support.archives import unpack_all
 from tests.upgrade.contents import CONTENTS, SETTINGS, fill, judge
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -57,7 +58,7 @@ def sources_of(commit: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as directory:
         packed = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, check=True, capture_output=True).stdout
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            archive.extractall(directory, filter="data")
+            unpack_all(archive, Path(directory))
         yield Path(directory, "src")
 
 
@@ -77,7 +78,7 @@ def pack(root: Path) -> None:
 
 def unpack(root: Path) -> None:
     with tarfile.open(GOLDEN) as archive:
-        archive.extractall(root, filter="data")
+        unpack_all(archive, root)
 
 
 def main(words: list[str]) -> int:
