@@ -12,7 +12,6 @@ from tools.pages.all import stale
 from tools.pages.marks import BEGIN, END, between_marks
 
 
-@pytest.mark.pure("the tables of docs/api/ have sentences of docstrings, which mypyc does not keep")
 def test_no_page_is_stale() -> None:
     assert not stale(), "run: python -m tools.pages"
 
@@ -51,7 +50,6 @@ def test_the_page_of_errors_agrees_with_the_classes() -> None:
         assert error.parent in {base.__name__ for base in kind.__mro__}
 
 
-@pytest.mark.pure("mypyc keeps no docstrings")
 @pytest.mark.parametrize("module", api.MODULES)
 def test_what_is_public_has_a_docstring(module: str) -> None:
     silent = []

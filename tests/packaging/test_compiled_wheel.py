@@ -95,6 +95,15 @@ def test_the_switch_decides_what_is_imported(environment: Path, pure: str) -> No
     assert compiled > 50 if pure == "0" else compiled == 0
 
 
+def test_help_shows_the_docstring_of_a_compiled_class(environment: Path) -> None:
+    code = (
+        "import sys, gantrymq; s = gantrymq.SendStatus;"
+        "print(sys.modules[s.__module__].__file__.endswith('.py')); help(s)"
+    )
+    shown = run(environment / "venv" / "bin" / "python", "-c", code, cwd=environment)
+    assert shown.startswith("False") and "How safely a message was stored." in shown
+
+
 def test_the_simulation_runs_pure_python_in_a_compiled_installation(environment: Path) -> None:
     gantry = environment / "venv" / "bin" / "gantry"
     assert "1 seeds" in run(gantry, "simulate", "--seed", "1", "--orders", "5", cwd=environment)

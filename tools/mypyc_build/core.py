@@ -60,7 +60,7 @@ def _imports(path: Path) -> Iterator[str]:
 
 
 def key(manifest: dict[str, object]) -> str:
-    tools = [digest(Path(__file__).with_name(name)) for name in ("chosen.py", "extensions.py")]
+    tools = [digest(Path(__file__).with_name(name)) for name in ("chosen.py", "docstrings.py", "extensions.py")]
     return hashlib.sha256(json.dumps([manifest, tools, version("mypy")], sort_keys=True).encode()).hexdigest()[:16]
 
 
