@@ -171,3 +171,17 @@ def test_whatever_bytes_the_files_hold_every_way_through_them_ends(
             assert len(log.units(slot)) <= 40 * 52
     log.oldest(3000)
     log.drop_before(1000)
+
+
+@pytest.mark.parametrize("seed", range(12))  # what a power cut takes is chance
+def test_what_a_killed_process_left_is_durable_behind_the_first_sync(seed: int) -> None:
+    disk = SimDisk(seed)
+    log = opened(disk)
+    log.append([unit(1, 5000)])
+    disk = disk.process_dies()
+    log = opened(disk)
+    assert [one.log_offset for one in log.units(5000)] == [100]
+    for file in log.unsynced():
+        file.sync()
+    log = opened(disk.power_cut())
+    assert [one.log_offset for one in log.units(5000)] == [100]

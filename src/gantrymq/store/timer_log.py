@@ -138,11 +138,11 @@ class TimerLog:
             previous = self.slots.get(slot, FIRST)
             if unit.previous != previous and (previous != FIRST or unit.previous >= self._files.start):
                 self._files.write(position + _PREVIOUS_AT, _PREVIOUS.pack(previous))
-                self._touched = True
             self.slots[slot] = position
             self._count(unit)
-        if self._files.zero_from(self.end):
-            self._touched = True
+        self._files.zero_from(self.end)
+        # A killed process may have left its last units in the memory of the system only, and counted them as written.
+        self._touched = True
 
     def _scan(self, start: int) -> Iterator[tuple[int, Unit]]:
         """(position, unit), from ``start`` on, up to the first bytes that are no unit."""
