@@ -24,7 +24,7 @@ def test_the_examples_of_the_page_run_one_after_the_other(
     postgresql.execute("CREATE TABLE orders (id TEXT PRIMARY KEY, status TEXT)")
     Transactions("create", postgresql.connect, name_servers=gantry.name_servers).create_table()
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 9
+    assert len(blocks) == 10
     names: dict[str, Any] = {}
     *run, topics, migration = blocks
     for block in run:
