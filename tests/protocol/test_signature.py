@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import subprocess
+import sys
 from collections.abc import Mapping
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from gantrymq.protocol.command import Command, SerializeType, decode_command, encode_command
 from gantrymq.protocol.frame import FrameSplitter
-from gantrymq.protocol.signature import SIGNATURE, Account, SecretKey, signature_of, signed_frame
+from gantrymq.protocol.signature import SIGNATURE, Account, SecretKey, hmac_sha1, signature_of, signed_frame
 
 ME = Account("me", "very secret")
 FIELDS = st.dictionaries(
@@ -93,3 +95,34 @@ def test_a_key_remembers_nothing_of_strangers_and_not_much_of_others() -> None:
 
 def test_the_secret_is_shown_nowhere() -> None:
     assert "very secret" not in repr(ME)
+
+
+@given(key=st.binary(max_size=200), data=st.binary(max_size=400))
+def test_our_hmac_is_the_one_of_the_standard_library(key: bytes, data: bytes) -> None:
+    assert hmac_sha1(key, data) == hmac.digest(key, data, "sha1")
+
+
+FORKS = """
+import os, ssl, threading
+import certifi
+from gantrymq.protocol.signature import signature_of
+
+def use_openssl():
+    while True:
+        ssl.create_default_context(cafile=certifi.where())
+
+for _ in range(3):
+    threading.Thread(target=use_openssl, daemon=True).start()
+for _ in range(60):
+    child = os.fork()
+    if not child:
+        signature_of({"AccessKey": "me"}, b"", "secret")
+        os._exit(0)
+    os.waitpid(child, 0)
+os._exit(0)
+"""
+
+
+def test_a_forked_process_signs_whatever_its_parent_was_doing() -> None:
+    """A lock of OpenSSL is not free in a child whose parent held it in another thread, as a driver may."""
+    subprocess.run([sys.executable, "-c", FORKS], check=True, timeout=120)

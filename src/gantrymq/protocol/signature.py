@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
 from operator import itemgetter
 from typing import Any, Final
 
@@ -26,6 +29,32 @@ ORDERS_KEPT: Final = 64
 """How many lists of field names a key remembers the order of. A client has one for each kind of request."""
 
 
+def _sha1() -> Callable[[bytes], Any]:
+    """CPython's own SHA-1. That of OpenSSL takes locks: a process that is forked while another thread is in OpenSSL (a
+    worker of gunicorn with ``--preload``, while a driver connects) would wait for ever when it signs."""
+    try:
+        made: Callable[[bytes], Any] = import_module("_sha1").sha1
+    except ImportError:  # another Python than CPython
+        made = partial(hashlib.sha1, usedforsecurity=False)
+    return made
+
+
+_SHA1: Final = _sha1()
+_BLOCK_BYTES: Final = 64
+_INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
+_OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
+
+
+def hmac_sha1(key: bytes, data: bytes) -> bytes:
+    """HMAC with SHA-1, without OpenSSL. Source: RFC 2104."""
+    if len(key) > _BLOCK_BYTES:
+        key = _SHA1(key).digest()
+    key = key.ljust(_BLOCK_BYTES, b"\0")
+    inner: bytes = _SHA1(key.translate(_INNER) + data).digest()
+    whole: bytes = _SHA1(key.translate(_OUTER) + inner).digest()
+    return whole
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """Who signs."""
@@ -37,7 +66,7 @@ class Account:
 def signature_of(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
     """The signature of a request with these extension fields, of which ``AccessKey`` is one."""
     text = "".join([fields[key] for key in sorted(fields) if key != SIGNATURE])
-    return base64.b64encode(hmac.digest(secret_key.encode(), text.encode() + body, "sha1")).decode()
+    return base64.b64encode(hmac_sha1(secret_key.encode(), text.encode() + body)).decode()
 
 
 class SecretKey:
