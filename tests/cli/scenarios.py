@@ -42,6 +42,10 @@ def topics(tool: Tool, *, typed: bool) -> None:
     tool.json("topic", "delete", "CliTopic", "--yes")
     assert "CliTopic" not in tool.text("topic", "list").splitlines()
     assert "gantry topic list" in tool.fails("topic", "show", "CliTopic"), "what to do next"
+    if not typed:
+        # A broker 4.9.7 that was registering meanwhile brings the route back. The name servers alone know it then, and
+        # this takes it from them.
+        tool.run("topic", "delete", "CliTopic", "--yes")
     assert "gantry topic list" in tool.fails("topic", "delete", "CliTopic", "--yes")
 
 
