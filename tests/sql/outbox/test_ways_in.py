@@ -6,17 +6,28 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, event, text
 from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.orm import sessionmaker
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, sessionmaker
 
 from gantrymq import Message
+from gantrymq.errors import Closed
 from gantrymq.sql import AsyncTransactions, Transactions, send
 from tests.sql.outbox.rows_shop import RowsShop, shop
 
 __all__ = ["shop"]
 AWAY = pytest.mark.parametrize("away", ["row", "always"])
 INSERT = text("INSERT INTO orders VALUES (:id)")
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Order(Base):
+    __tablename__ = "orders"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
 
 
 def options(away: str) -> dict[str, Any]:
@@ -125,3 +136,35 @@ def test_drivers_on_an_event_loop(shop: RowsShop, away: str, driver: str) -> Non
         await on_a_loop(shop, transactions, sell)
 
     asyncio.run(run())
+
+
+@AWAY
+@pytest.mark.parametrize("first", [True, False])
+def test_a_message_sent_in_the_flush_of_the_commit_is_not_lost(shop: RowsShop, away: str, first: bool) -> None:
+    """SQLAlchemy flushes after its event before_commit, when the other messages may be rows already."""
+    engine = create_engine(shop.place.url())
+    maker = sessionmaker(engine)
+    transactions = Transactions("order-service", engine, **options(away))
+    transactions.attach(maker)
+    event.listen(maker, "before_flush", lambda session, *_: send(session, message(1)))
+    with transactions:
+        with shop.broker_away(), maker() as session:
+            session.add(Order(id=1))
+            if not first:
+                send(session, message(2))
+                session.add(Order(id=2))
+            session.commit()
+        shop.wait_until_agreed()
+    engine.dispose()
+
+
+@AWAY
+def test_a_message_that_comes_behind_the_rows_is_refused(shop: RowsShop, away: str) -> None:
+    """From another thread, for example. It would be in no row, and its half message would be rolled back."""
+    with shop.service(away) as service, shop.broker_away():
+        enlistment = service._enlist()
+        enlistment.send(message(2))
+        enlistment.prepare(lambda statement: 1)
+        with pytest.raises(Closed, match="before the commit begins"):
+            enlistment.send(message(1))
+        enlistment.rolled_back()

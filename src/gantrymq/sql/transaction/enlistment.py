@@ -115,6 +115,8 @@ class EnlistmentSteps:
         """When the last message was sent, on the monotonic clock."""
         self.by_row = False
         """The outcome row says, or will say, that the messages are rows."""
+        self._rows_made = False
+        """The messages so far become rows. A later one would be in no row and under no half message."""
         self._levels: dict[int, object] = {}
         """For each message that is not dropped, the savepoint it was sent in."""
         self._dropped = False
@@ -276,6 +278,7 @@ class EnlistmentSteps:
 
     async def _insert_rows(self, insert: Insert | AsyncInsert) -> None:
         assert self._relay is not None
+        self._rows_made = True  # first: whoever sends meanwhile looks at this behind it
         messages = [self._messages[number] for number in self._levels]
         rows = [Row(row_id(self.transaction_id, number), message) for number, message in enumerate(messages)]
         for statement in self._relay.inserts(rows):
@@ -302,6 +305,11 @@ class Enlistment(EnlistmentSteps):
 
     def send(self, message: Message, level: object = None) -> None:
         super().send(message, level)
+        if self._rows_made:
+            raise Closed(
+                "this transaction is committing, and its messages are rows of the outbox already: send this one before "
+                "the commit begins (for a session: flush() first, or bind it to the engine that was attached)"
+            )
         # A flush of the commit itself sends it, or another thread: it must be stored before that goes on. What was
         # posted before the commit began to wait is seen there.
         if self._committing and self._away is not Away.ALWAYS and not self.by_row:
