@@ -140,7 +140,7 @@ class Relay:
         if pause_s:
             await self._clock.sleep(pause_s)
             return
-        timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+        timer = self._clock.call_later(LOOK_S, self._look)
         try:
             await self._wake.wait()
         finally:
