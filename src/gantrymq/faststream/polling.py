@@ -35,9 +35,11 @@ class Poller:
         await self._consumer.start()
 
     async def close(self) -> None:
-        """What was given out counts as consumed."""
-        await self._consumer.commit()
-        await self._consumer.close()
+        """What was given out counts as consumed, if its broker can be told. Raises the errors of the commit."""
+        try:
+            await self._consumer.commit()
+        finally:
+            await self._consumer.close()
 
     async def one(self, seconds: float) -> MessageView | None:
         async with self._turn:
