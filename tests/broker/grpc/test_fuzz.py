@@ -31,7 +31,7 @@ METHODS = {
     "ChangeInvisibleDuration": service.ChangeInvisibleDurationResponse,
     "ForwardMessageToDeadLetterQueue": service.ForwardMessageToDeadLetterQueueResponse,
 }  # fmt: skip
-HANDLE = str(ReceiptHandle(0, 1_700_000_000_000, 60_000, 0, 0, "broker-a", 0, 0))
+HANDLE = str(ReceiptHandle(0, 1_700_000_000_000, 60_000, 0, "0", "broker-a", 0, 0))
 TEXTS = (
     "", " ", "orders", "orders", "orders", "group", "group", "%RETRY%group", "%DLQ%group", "SCHEDULE_TOPIC_XXXX", "a/b",
     "x" * 300, "\x00", "\u00fc\u4e2d\U0001f600", "1", "-1", HANDLE, f"{HANDLE} 0", f"{HANDLE} 9999999999999999999999",
