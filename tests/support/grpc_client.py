@@ -94,11 +94,12 @@ class GrpcClient:
 
     async def receive(
         self, topic: str, group: str = "group", *, seconds: float = 0.5, invisible: float = 30, count: int = 10,
-        expression: str = "*", renew: bool = False, queue: int = -1, **fields: Any,
+        expression: str = "*", sql: bool = False, renew: bool = False, queue: int = -1, **fields: Any,
     ) -> tuple[v2.Status, list[v2.Message]]:  # fmt: skip
+        kind = v2.FilterType.SQL if sql else v2.FilterType.TAG
         request = service.ReceiveMessageRequest(
             group=resource(group), message_queue=v2.MessageQueue(topic=resource(topic), id=queue), batch_size=count,
-            filter_expression=v2.FilterExpression(type=v2.FilterType.TAG, expression=expression), auto_renew=renew,
+            filter_expression=v2.FilterExpression(type=kind, expression=expression), auto_renew=renew,
             **fields,
         )  # fmt: skip
         if not renew:

@@ -29,6 +29,7 @@ class Refusal(enum.Enum):
     WAIT_OVER = "Nothing arrived for as long as the client was willing to wait."
     BUSY = "Too many bytes wait for the disk; try again in a while."
     UNAVAILABLE = "The broker takes no writes at the moment, or it is shutting down."
+    SWITCHED_OFF = "A setting of the broker switches off what the request needs."
     READ_ONLY = "The broker is a replica, which takes no writes; the primary of the same name does."
     FAILED = "The operation failed; the sentence of the refusal says why."
 

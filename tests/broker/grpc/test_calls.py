@@ -21,6 +21,7 @@ def test_only_what_nobody_expected_is_an_internal_server_error(caplog: pytest.Lo
     assert "ZeroDivisionError" in caplog.text
     wrong = {Refusal.MESSAGE_ILLEGAL, Refusal.PARAMETER_INVALID, Refusal.SELECTOR_INVALID, Refusal.TOPIC_UNKNOWN}
     assert all(40_000 <= CODES[refusal] < 50_000 for refusal in wrong)
+    assert [refusal for refusal, code in CODES.items() if code == Code.INTERNAL_SERVER_ERROR] == [Refusal.FAILED]
 
 
 def test_a_code_of_the_protocol_says_more_than_a_refusal() -> None:

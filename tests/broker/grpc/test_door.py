@@ -267,6 +267,17 @@ def test_only_the_tag_that_is_asked_for_is_given(tmp_path: Path) -> None:
     story(work, tmp_path)
 
 
+def test_a_selector_is_unsupported_where_selectors_are_switched_off(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        status, _ = await client.receive("orders", expression="a > 1", sql=True)
+        assert status.code == Code.UNSUPPORTED
+        assert "enablePropertyFilter" in status.message
+        status, _ = await client.receive("orders", expression="a >", sql=True)
+        assert status.code == Code.ILLEGAL_FILTER_EXPRESSION
+
+    story(work, tmp_path)
+
+
 def test_a_change_of_the_invisible_time_gives_a_handle_that_counts(tmp_path: Path) -> None:
     async def work(running: Cluster, client: GrpcClient) -> None:
         await client.send(message("orders", b"1"))

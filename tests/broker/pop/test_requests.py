@@ -174,7 +174,7 @@ def test_refusals(consumer: Consumer) -> None:
     assert consumer.refusal(queue_id=-2) is Refusal.PARAMETER_INVALID
     assert consumer.refusal(group="not a group!") is Refusal.GROUP_UNKNOWN
     assert consumer.refusal(expression="a >", expression_type="SQL92") is Refusal.SELECTOR_INVALID
-    assert consumer.refusal(expression="a > 1", expression_type="SQL92") is Refusal.FAILED
+    assert consumer.refusal(expression="a > 1", expression_type="SQL92") is Refusal.SWITCHED_OFF
     consumer.client.writable = False
     assert consumer.refusal() is Refusal.ANSWERS_UNREAD
 

@@ -29,7 +29,7 @@ def require_property_filter(config: LiveConfig, expression_type: str | None) -> 
     """Raises Refused when messages may not be selected by their properties here."""
     if not config.groups.enable_property_filter:
         raise Refused(
-            Refusal.FAILED,
+            Refusal.SWITCHED_OFF,
             f"The broker does not support consumer to filter message by {expression_type}"
             " (enablePropertyFilter=true switches it on)",
         )

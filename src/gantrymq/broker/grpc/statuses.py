@@ -28,6 +28,7 @@ CODES: Final[dict[Refusal, Code]] = {
     Refusal.ANSWERS_UNREAD: Code.TOO_MANY_REQUESTS,
     Refusal.WAIT_OVER: Code.MESSAGE_NOT_FOUND,
     Refusal.BUSY: Code.TOO_MANY_REQUESTS,
+    Refusal.SWITCHED_OFF: Code.UNSUPPORTED,
     Refusal.READ_ONLY: Code.FORBIDDEN,
     Refusal.UNAVAILABLE: Code.INTERNAL_ERROR,
     Refusal.FAILED: Code.INTERNAL_SERVER_ERROR,

@@ -121,7 +121,7 @@ class Timers:
 
     def _running(self) -> TimedDelivery:
         if self._delivery is None:
-            raise Refused(Refusal.FAILED, "this broker keeps no timer messages (timerWheelEnable=false)")
+            raise Refused(Refusal.SWITCHED_OFF, "this broker keeps no timer messages (timerWheelEnable=false)")
         return self._delivery
 
 

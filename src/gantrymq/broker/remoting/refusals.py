@@ -29,6 +29,7 @@ RESPONSE_CODES: Final[dict[Refusal, ResponseCode]] = {
     Refusal.WAIT_OVER: ResponseCode.POLLING_TIMEOUT,
     Refusal.BUSY: ResponseCode.SYSTEM_BUSY,
     Refusal.UNAVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    Refusal.SWITCHED_OFF: ResponseCode.SYSTEM_ERROR,
     Refusal.READ_ONLY: ResponseCode.SERVICE_NOT_AVAILABLE,
     Refusal.FAILED: ResponseCode.SYSTEM_ERROR,
 }
