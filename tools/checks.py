@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,11 +119,12 @@ def lint(_: list[str]) -> bool:
     return run(BIN / "python", ROOT / "tools" / "advisories.py") and checked
 
 
-def types(_: list[str], output: Path | None = None) -> bool:
-    checked = run(BIN / "mypy", output=output)
-    checked = run(BIN / "mypy", "run.py", "setup.py", "tools", "benchmarks", *TYPED_TESTS, output=output) and checked
+def types(_: list[str], output: Path | None = None, before: Sequence[str] = ()) -> bool:
+    checked = run(*before, BIN / "mypy", output=output)
+    others = ("run.py", "setup.py", "tools", "benchmarks", *TYPED_TESTS)
+    checked = run(*before, BIN / "mypy", *others, output=output) and checked
     stricter = ROOT / "tools" / "mypyc_build" / "core.py"  # mypyc is stricter than mypy
-    return run(BIN / "python", stricter, "--check", output=output) and checked
+    return run(*before, BIN / "python", stricter, "--check", output=output) and checked
 
 
 def layers(_: list[str]) -> bool:
@@ -150,15 +151,25 @@ def unit(arguments: list[str]) -> bool:
     return run(*PYTEST, *WORKERS, "--hypothesis-profile", "short", "-m", " and ".join(UNIT), *arguments)
 
 
-def types_and_unit(arguments: list[str]) -> bool:
-    """Both stages at the same time: the type checker is one process, and the tests leave it part of a core."""
+def beside_types(stage: Callable[[list[str]], bool], arguments: list[str], *before: str) -> bool:
+    """A stage, and the stage ``types`` at the same time: the type checker is one process, and tests leave it part of a
+    core. What it printed is shown behind the tests. ``before``: words in front of its programs."""
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as threads:
         shown = Path(directory, "types.log")
-        beside = threads.submit(types, [], shown)
-        done = unit(arguments)
+        beside = threads.submit(types, [], shown, before)
+        done = stage(arguments)
         typed = beside.result()
         print(f"\n{shown.read_text()}", flush=True)
     return done and typed
+
+
+def types_and_unit(arguments: list[str]) -> bool:
+    return beside_types(unit, arguments)
+
+
+def types_and_tests(arguments: list[str]) -> bool:
+    """The tests with Spark are the first ones, and leave half of the cores. They must not wait for the type checker."""
+    return beside_types(tests, arguments, "nice", "-n", "19")
 
 
 def tests(arguments: list[str]) -> bool:
@@ -273,6 +284,7 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "unit": unit,
     "types-and-unit": types_and_unit,
     "tests": tests,
+    "types-and-tests": types_and_tests,
     "interop": interop,
     "interop-guarded": interop_guarded,
     "demo": demo,
@@ -283,9 +295,11 @@ STAGES: dict[str, Callable[[list[str]], bool]] = {
     "spark42": spark42,
 }
 ONLY_WHEN_NAMED = {
-    "unit", "types-and-unit", "interop-guarded", "clusters", "registry", "compiled", "compiled-interop", "spark42",
+    "types", "unit", "types-and-unit", "tests", "interop-guarded", "clusters", "registry", "compiled",
+    "compiled-interop", "spark42",
 }  # fmt: skip
-"""Stages that run only when they are named. The stage ``tests`` includes all tests of the stage ``unit``."""
+"""Stages that run only when they are named. ``types`` and ``tests`` run as ``types-and-tests``. ``tests`` has
+all tests of the stage ``unit``."""
 SHORT = ["lint", "layers", "docs", "types-and-unit"]
 """The stages of ``quick``."""
 

@@ -28,7 +28,7 @@ def checks() -> ModuleType:
 
 
 def test_without_a_name_every_test_runs_once(checks: ModuleType) -> None:
-    assert checks.stages_of([]) == ["lint", "types", "layers", "docs", "tests", "interop", "demo"]
+    assert checks.stages_of([]) == ["lint", "layers", "docs", "types-and-tests", "interop", "demo"]
 
 
 def test_quick_stands_for_its_stages(checks: ModuleType) -> None:
