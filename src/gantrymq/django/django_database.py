@@ -46,6 +46,12 @@ class DjangoDatabase:
                 rows = execute(connection, statement, parameters) or rows
         return rows
 
+    def kept(self) -> DjangoDatabase:
+        return self
+
+    def rest(self) -> None:
+        """It keeps idle connections itself."""
+
     def together(self, statements: Sequence[Counted]) -> bool:
         connection = self._take()
         with self._on(connection):

@@ -16,7 +16,7 @@ from gantrymq.sql.rows.tables import DATABASE
 from gantrymq.sql.rules import claim, steps
 from gantrymq.sql.rules.claim import COMMIT, ROLLBACK, Answer, Failed, Query, Rows
 from gantrymq.sql.rules.outcomes import Counted, Outcomes, Statement
-from gantrymq.sql.transaction import local
+from gantrymq.sql.transaction import local, relay
 from gantrymq.sql.transaction.enlistment import AsyncEnlistment, AsyncInsert
 from gantrymq.sql.transaction.waiting import Waiting
 from tests.simulation.mutations.mutation import Mutation, Patch
@@ -163,6 +163,12 @@ def _delete_what_is_there(patch: Patch) -> None:
         return True
 
     patch(DatabaseDoor, "together", together)
+    _take_each_others_rows(patch)
+
+
+def _take_each_others_rows(patch: Patch) -> None:
+    """No defect: rows change hands while somebody is sending them, as when a process is stopped for a while."""
+    patch(relay, "TAKEN_MS", 0)
 
 
 def _by_row(away: str) -> Callable[[int], Result]:

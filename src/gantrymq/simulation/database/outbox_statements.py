@@ -14,7 +14,8 @@ from gantrymq.sql.rows.place import where
 
 LAST: Final = "\x7f"
 """Behind every id."""
-MOST_AT_ONCE: Final = 100
+MOST_AT_ONCE: Final = 500
+"""Rows of a batch of the relay."""
 
 
 def of_outbox(statements: OutboxStatements, wall_ms: Callable[[], int]) -> dict[str, Meaning]:

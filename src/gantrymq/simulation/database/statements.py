@@ -111,7 +111,7 @@ def of_outcomes(
         statements.insert: lambda work, *values: insert(work, table, *values),
         statements.decide: partial(_decide, table=table),
         statements.decide_by_row: partial(_decide, table=table, outcome=3),
-        **{statements.insert_more(count): partial(_insert_more, table=table) for count in range(1, 100)},
+        **{statements.insert_more(count): partial(_insert_more, table=table) for count in range(1, 501)},
         where(DatabaseKind.POSTGRESQL, table): _nowhere,
         statements.find: lambda work, which: select(work, table, which, CLEANED, DATABASE),
         statements.claim: partial(_claim, table=table, patience_s=claim_timeout_s),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
-from typing import Any
+from contextlib import closing, suppress
+from typing import Any, Final
 
 from gantrymq.sql.connections.drivers import driver_of
 from gantrymq.sql.rows.dialect import BEGIN, Dialect
@@ -48,10 +48,70 @@ class ConnectionDatabase:
         with closing(self.connect_checked()) as connection:
             driver = driver_of(connection)
             driver.stand_alone(self.wait_ms)
-            driver.execute((BEGIN[driver.dialect().kind], ()))
-            for text, parameters, count in statements:
-                if driver.insert((text, parameters)) != count:
-                    driver.execute(("ROLLBACK", ()))
-                    return False
-            driver.execute(("COMMIT", ()))
-        return True
+            return _together(driver, statements)
+
+    def kept(self) -> KeptConnection:
+        return KeptConnection(self)
+
+    def rest(self) -> None:
+        """Every call has closed its connection."""
+
+
+class KeptConnection:
+    """One connection for calls that follow each other, all in one thread. An error closes it, and so does ``rest``."""
+
+    def __init__(self, database: ConnectionDatabase) -> None:
+        self._database: Final = database
+        self._connection: Any = None
+
+    def dialect(self) -> Dialect:
+        return self._database.dialect()
+
+    def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows:
+        rows: Rows = ()
+        try:
+            driver = self._driver()
+            for statement in statements:
+                rows = driver.execute(statement) or rows
+        except BaseException:
+            self.rest()
+            raise
+        return rows
+
+    def together(self, statements: Sequence[Counted]) -> bool:
+        try:
+            return _together(self._driver(), statements)
+        except BaseException:
+            self.rest()
+            raise
+
+    def kept(self) -> KeptConnection:
+        return self
+
+    def rest(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):  # it may be lost
+                connection.close()
+
+    def _driver(self) -> Any:
+        if self._connection is None:
+            connection = self._database.connect_checked()
+            try:
+                driver_of(connection).stand_alone(self._database.wait_ms)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return driver_of(self._connection)
+
+
+def _together(driver: Any, statements: Sequence[Counted]) -> bool:
+    """``Database.together`` on a connection in autocommit."""
+    driver.execute((BEGIN[driver.dialect().kind], ()))
+    for text, parameters, count in statements:
+        if driver.insert((text, parameters)) != count:
+            driver.execute(("ROLLBACK", ()))
+            return False
+    driver.execute(("COMMIT", ()))
+    return True

@@ -5,10 +5,13 @@ Taking a row is a local transaction with a message, as the user's own one was:
 | step                                                                | the process dies behind it                     |
 |---------------------------------------------------------------------|------------------------------------------------|
 | a process takes rows: nobody else does, for some seconds            | somebody else takes them then                  |
-| it sends their half messages, each under a new transaction id       | a check-back finds no outcome: rolled back     |
-| in one database transaction, it deletes the rows and inserts an     | a check-back finds the outcome, and commits    |
-| outcome row for each. If one row is gone, all of it is rolled back  |                                                |
+| it sends their half messages, under a new transaction id            | a check-back finds no outcome: rolled back     |
+| in one database transaction, it deletes the rows and inserts the    | a check-back finds the outcome, and commits    |
+| outcome row. If one row is gone, all of it is rolled back           |                                                |
 | it commits the half messages                                        | done                                           |
+
+One transaction id is enough for many rows: all of them leave, or none. When a broker does not take one of their half
+messages, none can leave, and each row then gets a transaction id and an outcome row of its own.
 
 So two that took the same row by accident cannot both send it: only one of them deletes it.
 """
@@ -59,11 +62,13 @@ def unreadable(table: str, reason: str) -> str:
     return f"the table {table} cannot be read: {reason}"
 
 
-def delivery(outcomes: Outcomes, outbox: OutboxStatements, rows: Sequence[tuple[str, str]]) -> list[Counted]:
-    """The database transaction in which rows leave the outbox. ``rows``: the id of each, and the id of the local
-    transaction that its half message names."""
-    ids = tuple(row for row, _ in rows)
-    transactions = [transaction for _, transaction in rows]
+def delivery(
+    outcomes: Outcomes, outbox: OutboxStatements, parts: Sequence[tuple[Sequence[str], str]]
+) -> list[Counted]:  # fmt: skip
+    """The database transaction in which rows leave the outbox. ``parts``: the ids of rows, and the id of the local
+    transaction that their half messages name."""
+    ids = tuple(row for rows, _ in parts for row in rows)
+    transactions = [transaction for _, transaction in parts]
     text, parameters = outcomes.insert(transactions[0])
     statements: list[Counted] = [(outbox.delete(len(ids)), ids, len(ids)), (text, parameters, 1)]
     if len(transactions) > 1:

@@ -57,6 +57,12 @@ class SqlAlchemyDatabase:
                 raise
         return rows
 
+    def kept(self) -> SqlAlchemyDatabase:
+        return self
+
+    def rest(self) -> None:
+        """Its pool keeps connections."""
+
     def together(self, statements: Sequence[Counted]) -> bool:
         with self.engine.connect() as plain:
             connection = plain.execution_options(isolation_level="AUTOCOMMIT")

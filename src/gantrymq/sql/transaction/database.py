@@ -31,6 +31,13 @@ class Database(Protocol):
         Raises the driver's errors. Then it is not known whether the transaction has committed.
         """
 
+    def kept(self) -> Database:
+        """The same database for many calls that follow each other in one thread. It may keep a connection between
+        them, until ``rest``."""
+
+    def rest(self) -> None:
+        """There are no calls for a while: close the connection that is kept."""
+
 
 class AsyncDatabase(Protocol):
     """The same on an event loop."""

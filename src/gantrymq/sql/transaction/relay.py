@@ -29,8 +29,14 @@ from gantrymq.sql.transaction.database import AsyncDatabase
 from gantrymq.sql.transaction.local import LocalSteps
 
 log = logging.getLogger("gantrymq.sql")
-BATCH: Final = 100
-"""Rows in one transaction of the database. Those that a broker refuses are left out of it."""
+BATCH: Final = 500
+"""Rows in one local transaction."""
+BATCH_BYTES: Final = 8 << 20
+"""The same for the bytes of their bodies. What is in the table is not known before it is read, so the number of rows
+grows slowly, and follows the size of those that were read before."""
+GROWTH: Final = 4
+TURN: Final = 32
+"""After so many half messages, other work of the event loop has its turn."""
 KEPT: Final = 2_000
 """Messages that are kept in memory after their commit. Further ones are read from the table."""
 LOOK_S: Final = 5.0
@@ -48,17 +54,22 @@ INTERRUPTED: Final = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the r
 
 
 class _Sending:
-    """A row on its way, under a local transaction of its own."""
+    """Rows on their way, under one local transaction."""
 
-    __slots__ = ("error", "halves", "last_moment", "row", "transaction_id")
+    __slots__ = ("error", "halves", "last_moment", "rows", "transaction_id")
 
-    def __init__(self, row: Row, transaction_id: str, halves: Halves, last_moment: float) -> None:
-        self.row = row
+    def __init__(self, rows: Sequence[Row], transaction_id: str, halves: Halves, last_moment: float) -> None:
+        self.rows = rows
         self.transaction_id = transaction_id
         self.halves = halves
         self.last_moment = last_moment
         """When it can no longer commit; see ``LocalSteps.last_moment``."""
         self.error: BaseException | None = None
+        """The first one of its half messages."""
+
+    @property
+    def ids(self) -> list[str]:
+        return [row.id for row in self.rows]
 
 
 class Relay:
@@ -76,7 +87,15 @@ class Relay:
         self._fresh: deque[Row] = deque()
         """Rows that this process has committed."""
         self._more = True
-        """There may be rows that are not in ``_fresh``."""
+        """There may be rows that are not in ``_fresh``. They are older, so they are sent before those."""
+        self._read: deque[frozenset[str]] = deque(maxlen=2)
+        """The ids of the rows that were read last. This process may hear behind it that it has committed them."""
+        self._most = PROBE
+        """How many rows are read from the table next."""
+        self._singly = False
+        """Each row gets a local transaction of its own, because one that was to send many of them has failed."""
+        self._missed = False
+        """The last delivery found that somebody else had sent one of its rows."""
         self._wake = asyncio.Event()
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -104,6 +123,8 @@ class Relay:
 
     def committed(self, rows: Sequence[Row]) -> None:
         """These rows are in the table now."""
+        if self._read:
+            rows = [row for row in rows if not any(row.id in ids for ids in self._read)]
         if len(self._fresh) + len(rows) <= KEPT:
             self._fresh.extend(rows)
         else:
@@ -164,29 +185,45 @@ class Relay:
             if not await self._deliver(rows):
                 return min(AGAIN_MOST_S, 2 * pause_s or AGAIN_S)
             pause_s = 0.0
-            if self._stopping and not self._fresh:
+            if self._stopping and not (self._fresh or self._more):
                 return 0.0
 
     async def _next(self) -> list[Row]:
         """The rows that are sent next."""
         away = self._waiting.away
-        if self._fresh and not away:
-            return [self._fresh.popleft() for _ in range(min(BATCH, len(self._fresh)))]
+        if self._fresh and not (away or self._more):
+            return self._next_fresh()
         if not (self._more or away):
             return []
-        await self._count(now=True)  # which only reads: to take rows is to write, and SQLite has one writer at a time
+        if (
+            not self._waiting.count
+        ):  # to count is to read; to take rows is to write, and SQLite has one writer at a time
+            await self._count(now=True)
         if not self._waiting.count:
             self._more = False
             return []
         self._fresh.clear()  # they are in the table, too
-        return await self._take(PROBE if away else BATCH)
+        return await self._take(PROBE if away else self._most)
+
+    def _next_fresh(self) -> list[Row]:
+        rows: list[Row] = []
+        size = 0
+        while self._fresh and len(rows) < BATCH and size < BATCH_BYTES:
+            rows.append(self._fresh.popleft())
+            size += len(rows[-1].message.body)
+        return rows
 
     async def _take(self, count: int) -> list[Row]:
         outbox, group, me = self._local.outbox, self._local.settings.group, self._me
-        await self._ask([(outbox.take, (me, TAKEN_MS, group, me, count))])
-        found = await self._ask([(outbox.taken, (group, me, count))])
+        taking = [(outbox.take, (me, TAKEN_MS, group, me, count)), (outbox.taken, (group, me, count))]
+        found = [decode(*row) for row in await self._ask(taking)]
         self._more = len(found) == count
-        return [decode(*row) for row in found]
+        ids = frozenset(row.id for row in found)
+        self._read.append(ids)
+        self._fresh = deque(row for row in self._fresh if row.id not in ids)
+        size = sum(len(row.message.body) for row in found) // max(1, len(found))
+        self._most = max(1, min(BATCH, GROWTH * count, BATCH_BYTES // max(1, size)))
+        return found
 
     async def _count(self, *, now: bool = False) -> None:
         moment = self._clock.monotonic()
@@ -204,9 +241,13 @@ class Relay:
     # One delivery.
 
     async def _deliver(self, rows: Sequence[Row]) -> bool:
-        """Whether brokers take messages."""
-        sendings = [self._begin(row) for row in rows]
+        """Whether there is a reason to go on at once. Many rows are sent under one local transaction. If it fails,
+        each of them gets one of its own: that tells which rows are refused."""
+        parts = [[row] for row in rows] if self._singly else [rows]
+        sendings: list[_Sending] = []
         try:
+            for part in parts:
+                sendings.append(await self._begin(part))
             await self._stored(sendings)
             now = self._clock.monotonic()
             stored = [one for one in sendings if one.error is None and now < one.last_moment]
@@ -218,18 +259,40 @@ class Relay:
             raise
         for one in sendings:
             one.halves.begin_to_end(answers.get(one.transaction_id, ROLLBACK))
-        sent = sum(answer is COMMIT for answer in answers.values())
+        sent = sum(len(one.rows) for one in safe if answers[one.transaction_id] is COMMIT)
         self._waiting.sent(sent)
+        if sent < len(rows):
+            self._more = True  # the table knows which are left
+        first = sendings[0]
+        if first.error is not None and len(first.rows) > 1 and self._some_are_stored(first):
+            self._singly = True
+            return await self._deliver(rows)
+        if any(answers[one.transaction_id] not in (COMMIT, ROLLBACK) for one in safe):
+            return False  # the database did not say what it did: it gets a pause
+        missed, self._missed = self._missed, bool(safe) and sent < sum(len(one.rows) for one in safe)
+        self._singly = (missed and self._missed) or (self._singly and sent < len(rows))
         return await self._judge(sendings, safe)
 
-    def _begin(self, row: Row) -> _Sending:
+    def _some_are_stored(self, one: _Sending) -> bool:
+        """It failed, but not for the reason that no broker takes messages."""
+        assert one.error is not None
+        return not is_away(one.error, self._client.has_broker()) or not one.halves.are_stored(0)
+
+    async def _begin(self, rows: Sequence[Row]) -> _Sending:
         local = self._local
         transaction_id = local.new_id()
         one = _Sending(
-            row, transaction_id, self._client.halves(local.settings.longest_transaction), local.last_moment()
+            rows, transaction_id, self._client.halves(local.settings.longest_transaction), local.last_moment()
         )
         marks = local.marks_of(transaction_id)
-        one.halves.add(0, row.message.with_properties({**row.message.properties, **marks}))
+        try:
+            for number, row in enumerate(rows):
+                if number and not number % TURN:
+                    await self._clock.sleep(0)
+                one.halves.add(number, row.message.with_properties({**row.message.properties, **marks}))
+        except BaseException:
+            one.halves.abandon(INTERRUPTED)
+            raise
         return one
 
     async def _stored(self, sendings: Sequence[_Sending]) -> None:
@@ -252,21 +315,21 @@ class Relay:
         """Delete the rows, and decide their transactions. How each ends."""
         if not safe:
             return {}
-        pairs = [(one.row.id, one.transaction_id) for one in safe]
+        pairs = [(one.ids, one.transaction_id) for one in safe]
         done = await self._together(pairs)
         if done is True:
             return dict.fromkeys((transaction for _, transaction in pairs), COMMIT)
         if isinstance(done, Failed):
             answer = await self._settle(pairs[0][1])
             return dict.fromkeys((transaction for _, transaction in pairs), answer)
-        if len(safe) == 1:  # somebody else has sent it
+        if len(safe) == 1:  # somebody else has sent one of its rows
             return {pairs[0][1]: ROLLBACK}
         answers: dict[str, ListenerAnswer] = {}
         for one in safe:
             answers |= await self._leave_table([one])
         return answers
 
-    async def _together(self, pairs: Sequence[tuple[str, str]]) -> bool | Failed:
+    async def _together(self, pairs: Sequence[tuple[Sequence[str], str]]) -> bool | Failed:
         try:
             return await self._database.together(delivery(self._local.outcomes, self._local.outbox, pairs))
         except Exception as error:  # noqa: BLE001 - ``failed`` raises what no database said
@@ -290,7 +353,7 @@ class Relay:
         errors = [(one, one.error) for one in sendings if one.error is not None]
         refused = [one for one, error in errors if not is_away(error, connected)]
         if refused:
-            ids = [one.row.id for one in refused]
+            ids = [row for one in refused for row in one.ids]
             log.warning(
                 "%d rows of the outbox were refused, and are tried again in %d s; the first one is %s: %s",
                 len(ids), REFUSED_MS // 1000, ids[0], refused[0].error,
@@ -299,7 +362,7 @@ class Relay:
         if len(errors) > len(refused):
             self._more = True
             if safe or connected:  # one broker of several is away, or hangs: it must not stop the rows of the others
-                ids = [one.row.id for one, error in errors if is_away(error, connected)]
+                ids = [row for one, error in errors if is_away(error, connected) for row in one.ids]
                 await self._ask([(self._local.outbox.leave(len(ids)), (ASIDE_MS, *ids))])
         if safe or len(errors) == len(refused):
             if waiting.away:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 from gantrymq.sql.rows.dialect import Dialect
 from gantrymq.sql.transaction.database import Counted, Database, Rows
+
+IDLE_S: Final = 5.0
+"""A connection that is kept is closed when there was no call for so long."""
 
 
 class ThreadedDatabase:
     """One call after the other. It needs no end: its thread waits for nothing but calls."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._database = database.kept()
+        self._idle: asyncio.TimerHandle | None = None
         self._threads = ThreadPoolExecutor(1, "gantrymq-rows")
 
     async def dialect(self) -> Dialect:
@@ -32,7 +37,20 @@ class ThreadedDatabase:
 
     def close(self) -> None:
         """Let the thread end behind what it is doing."""
+        self._rest()
         self._threads.shutdown(wait=False)
 
     async def _call(self, function: Any, *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+        loop = asyncio.get_running_loop()
+        if self._idle is not None:
+            self._idle.cancel()
+        try:
+            return await loop.run_in_executor(self._threads, function, *arguments)
+        finally:
+            if self._idle is not None:
+                self._idle.cancel()
+            self._idle = loop.call_later(IDLE_S, self._rest)
+
+    def _rest(self) -> None:
+        with suppress(RuntimeError):  # it is closed
+            self._threads.submit(self._database.rest)
