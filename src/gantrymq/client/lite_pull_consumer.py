@@ -67,7 +67,7 @@ class LitePullConsumer(Lifetime):
             greet=lambda channel: self._queues.member.greet(channel),
         )  # fmt: skip
         self._filters: dict[str, Filter] = {}
-        figures = CLIENTS.made(endpoint, self.group)
+        figures = CLIENTS.made(endpoint.life, self.group)
         self._queues = LiteQueues(endpoint, config, self.group, from_where, self._filters, figures)
         self._watch = spans_of(endpoint, self.group)
         self._committed_at = 0.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Final, Unpack
 
 from gantrymq.client.config import ProducerConfig, settings_of
@@ -17,23 +16,21 @@ from gantrymq.client.connection.outside import Outside, default_outside
 from gantrymq.client.keywords import ProducerSettings
 from gantrymq.client.metrics.registry import CLIENTS
 from gantrymq.client.results import SendResult
-from gantrymq.client.sending.delivery import Delivery, Tried
+from gantrymq.client.sending.delivery import Delivery
 from gantrymq.client.sending.ordering import QueueSelector, by_hash
 from gantrymq.client.sending.replies import Replies, reply_to
-from gantrymq.client.sending.send_frame import SendFrames
+from gantrymq.client.sending.sender import Sender
 from gantrymq.client.sending.stamps import Stamps, properties_text
 from gantrymq.client.sending.trace import FLUSH_INTERVAL_MS, MessageTrace
-from gantrymq.client.settings_rules import check_timeout
 from gantrymq.client.tracing.provider import spans_of
 from gantrymq.client.tracing.watch import Watch, watch_of
-from gantrymq.errors import GantryError, MessageIllegal, TimedOut, Unreachable
+from gantrymq.errors import GantryError, MessageIllegal
 from gantrymq.message import properties, system_topics
 from gantrymq.message.heartbeat import ProducerData
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.recall_handle import decode as decode_handle
 from gantrymq.message.validation import check_batch, check_message, check_queue
-from gantrymq.protocol import compression
 from gantrymq.protocol.batch import encode_batch, in_batches, item_size
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode
@@ -75,12 +72,13 @@ class Producer(Lifetime):
             pushes=self._pushed, greet=self._greet,
         )  # fmt: skip
         self._heartbeats = Heartbeats(self._endpoint, self._beat, self._brokers)
-        self._figures = CLIENTS.made(self._endpoint, self.group)
+        self._figures = CLIENTS.made(self._endpoint.life, self.group)
         self._delivery = Delivery(self._endpoint, self._config, self._figures)
-        self._frames: dict[MessageQueue, SendFrames] = {}
         self._stamps = Stamps(self._endpoint.next_unique_key, {})
+        sender = Sender(self._endpoint, config, self._delivery, self._stamps, self.group)
+        self._send, self._frame, self._frames_of = sender.send, sender.frame, sender.frames_of
+        self._packed, self._limit, self._deadline = sender.packed, sender.limit_ms, sender.deadline
         self._replies = Replies(self._endpoint, config.max_message_bytes)
-        self._compression = compression.flags_of(config.compress_type)
         self._trace = MessageTrace(self._endpoint, self.group, config.trace_topic) if config.trace else None
         self._watch = watch_of(self._trace, spans_of(self._endpoint, self.group))
 
@@ -365,60 +363,6 @@ class Producer(Lifetime):
         act.done(result)
         return result
 
-    async def _send(
-        self,
-        message: Message,
-        queue: MessageQueue | None,
-        timeout_ms: int | None,
-        sys_flag: int = 0,
-        stamp: tuple[str, bytes] | None = None,
-        stay: bool = False,
-    ) -> SendResult:
-        """``stamp``: the id and the properties, when the message is stamped already."""
-        delivery, clock, topic = self._delivery, self._endpoint.clock, message.topic
-        started = clock.monotonic()
-        limit_ms = self._limit(timeout_ms)
-        if queue is not None:
-            check_queue(queue, topic)
-        delivery.in_flight += 1
-        try:
-            way = delivery.way(topic, queue, started)
-            if way is None and self._endpoint.routes.known(topic) is None:
-                # This comes before the id is made: the id contains our address, which is known from the first
-                # connection on. A copy, because the caller may change the object while we wait for the connection.
-                message = message.with_properties({**message.properties})
-                await delivery.queues(topic, started + limit_ms / 1000)
-            born_ms = clock.wall_ms()
-            message_id, text = stamp or self._stamps.stamp(message.properties, born_ms)
-            body, flag = message.body, message.flag
-            if len(body) >= self._config.compress_over_bytes:
-                body, packed = self._packed(body)
-                sys_flag |= packed
-            result = first = None
-            if way is not None:
-                target, channel = way
-                opaque = channel.next_opaque()
-                frame = self._frames_of(target).frame(opaque, sys_flag, born_ms, flag, text, body, False)
-                try:
-                    answer = await channel.request(opaque, frame, limit_ms, started)
-                except (Unreachable, TimedOut) as failure:
-                    first = Tried(target, channel.address, failure, started)
-                else:
-                    result = delivery.settled(answer, target, message_id, started)
-                    first = Tried(target, channel.address, answer, started) if result is None else None
-            if result is None:
-                make = partial(self._frame, sys_flag, born_ms, flag, text, body)
-                deadline = started + limit_ms / 1000
-                result = await delivery.deliver(topic, message_id, make, deadline, queue, stay=stay, first=first)
-            return result
-        finally:
-            delivery.in_flight -= 1
-
-    def _frame(
-        self, sys_flag: int, born_ms: int, flag: int, text: bytes, body: bytes, target: MessageQueue, opaque: int
-    ) -> bytes:
-        return self._frames_of(target).frame(opaque, sys_flag, born_ms, flag, text, body, False)
-
     def _in_namespace(self, message: Message) -> Message:
         """The message with its topic as brokers know it."""
         topic = with_namespace(self._config.namespace, message.topic)
@@ -427,16 +371,6 @@ class Producer(Lifetime):
         spaced = copy.copy(message)
         spaced.topic = topic
         return spaced
-
-    def _deadline(self, timeout_ms: int | None) -> float:
-        return self._endpoint.clock.monotonic() + self._limit(timeout_ms) / 1000
-
-    def _limit(self, timeout_ms: int | None) -> int:
-        """``timeout_ms``, or the default of the producer. Raises ConfigError for an invalid time."""
-        if timeout_ms is None:
-            return self._config.send_timeout_ms
-        check_timeout(timeout_ms)
-        return timeout_ms
 
     def _header(self, queue: MessageQueue, text: str, flag: int, *, sys_flag: int, batch: bool) -> SendMessage:
         return SendMessage(
@@ -454,20 +388,6 @@ class Producer(Lifetime):
             batch=batch,
             bname=queue.broker_name,
         )
-
-    def _packed(self, body: bytes) -> tuple[bytes, int]:
-        """The body on the wire and its system flag: the body is compressed only when that makes it smaller."""
-        if len(body) < self._config.compress_over_bytes:
-            return body, 0
-        packed = compression.compress(body, self._config.compress_level, self._compression)
-        return (packed, self._compression) if len(packed) < len(body) else (body, 0)
-
-    def _frames_of(self, queue: MessageQueue) -> SendFrames:
-        frames = self._frames.get(queue)
-        if frames is None:
-            frames = SendFrames(self.group, queue, self._config.default_topic_queue_nums)
-            self._frames[queue] = frames
-        return frames
 
     # Membership.
 

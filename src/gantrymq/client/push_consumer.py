@@ -76,7 +76,7 @@ class PushConsumer(Lifetime):
         self._filters: dict[str, Filter] = {}
         self._queues = AssignedQueues(
             endpoint, config, self.group, listener, from_where, self._filters, outside.disk, watch,
-            CLIENTS.made(endpoint, self.group),
+            CLIENTS.made(endpoint.life, self.group),
         )  # fmt: skip
         self._questions = BrokerQuestions(endpoint, self._queues, config.max_body_bytes)
 

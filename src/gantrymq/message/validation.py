@@ -12,8 +12,11 @@ from gantrymq.message.queues import MessageQueue
 from gantrymq.message.sizes import MAX_BODY_BYTES
 
 
-def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> None:
-    """Raise MessageIllegal, which says what to change, unless the message may be sent."""
+def check_message(message: object, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+    """Raise MessageIllegal, which says what to change, unless the message may be sent.
+
+    ``object``, here and below: compiled code would refuse what a user passes with a TypeError of its own.
+    """
     if not isinstance(message, Message):
         raise MessageIllegal(f"what is sent must be a Message(topic, body), not {shown(message)}")
     system_topics.check_topic(message.topic)
@@ -30,10 +33,10 @@ def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Non
         raise MessageIllegal(f"the flag {message.flag} does not fit into 32 bits")
 
 
-def check_in_transaction(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+def check_in_transaction(message: object, max_body_bytes: int = MAX_BODY_BYTES) -> None:
     """Raise MessageIllegal for a message that cannot be sent in a transaction."""
     check_message(message, max_body_bytes)
-    if is_delayed(message.properties):
+    if isinstance(message, Message) and is_delayed(message.properties):
         raise MessageIllegal(
             "a message in a transaction cannot be delayed: brokers lose it, or its delay. Remove the delay, or let a "
             "consumer of the message send the delayed one (docs/sql.md, Limits)"
@@ -61,12 +64,13 @@ def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:
         raise MessageIllegal(f"the batch has {total} bytes of bodies; the limit is {max_body_bytes}. Split it")
 
 
-def check_queue(queue: MessageQueue, topic: str) -> None:
-    """Raise MessageIllegal unless a message to ``topic``, as brokers name it, can be sent to ``queue``."""
+def check_queue(queue: object, topic: str) -> MessageQueue:
+    """``queue``; raises MessageIllegal unless a message to ``topic``, as brokers name it, can be sent to it."""
     if not isinstance(queue, MessageQueue):
         raise MessageIllegal(f"queue must be a MessageQueue, as queues(topic) lists them, not {shown(queue)}")
     if queue.topic != topic:
         raise MessageIllegal(f"the message is for topic {topic!r}, and {queue} is a queue of another one")
+    return queue
 
 
 def is_delayed(values: Mapping[str, str]) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Timer(Protocol):
@@ -56,6 +58,12 @@ async def time_limit(clock: Clock, seconds: float) -> AsyncIterator[None]:
             yield
         finally:
             timer.cancel()
+
+
+async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``. Raises TimeoutError when it takes longer, as ``time_limit`` does."""
+    async with time_limit(clock, seconds):
+        return await work
 
 
 class SystemClock:

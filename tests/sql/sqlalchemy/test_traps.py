@@ -231,7 +231,7 @@ def test_clocks_may_differ_by_an_hour(shop: Shop, hours: int) -> None:
             return super().wall_ms() + hours * 3_600_000
 
     with shop.sibling() as sibling, shop.sibling() as cleaner:
-        shop.local().clock = Wrong()  # type: ignore[misc]
+        shop.local().clock = Wrong()
         with shop.transactions.begin() as tx:
             shop.pay(tx, 1)
         with pytest.raises(ZeroDivisionError), shop.transactions.begin() as lost:

@@ -18,7 +18,6 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from gantrymq import Message
-from gantrymq.client.sending.halves import Halves
 from gantrymq.sql import AsyncTransactions, Transactions
 from gantrymq.sql.sqlalchemy import last_statement
 from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
@@ -233,7 +232,7 @@ def test_halves_are_ended_though_the_caller_never_waited(
     begin = ThreadWaiter.begin
 
     def interrupted(self: Any, function: Any, *arguments: Any) -> Any:
-        if function.__func__ is not Halves.end_then:
+        if function.__name__ != "end_then":  # it may be compiled, and then has no __func__
             return begin(self, function, *arguments)
         monkeypatch.undo()
         if when == "behind":

@@ -25,6 +25,7 @@ from gantrymq.remoting.channel import ClientChannel
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.addresses import LOOPBACK, host_of, numeric
 from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.life import Life
 from gantrymq.runtime.tasks import SharedWork, TaskGroupOwner
 
 log = logging.getLogger("gantrymq.client")
@@ -65,6 +66,8 @@ class Endpoint:
                 f"outside must be Outside (or None for the real network, clock and disk), not {shown(outside)}"
             )
         self.owner = owner
+        self.life = Life()
+        """For weak references to this object, of which a compiled one takes none."""
         self.config = config
         self.listeners: list[Callable[[], int]] = []
         """Functions that count the calls of the user's listener which are running or wait for a thread."""
@@ -136,13 +139,19 @@ class Endpoint:
             await self._closing.join("", partial(self._close, leave))
 
     async def _close(self, leave: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
-        try:
-            if leave is not None:
+        failed: BaseException | None = None
+        if leave is not None:
+            try:
                 await leave()
-        finally:
+            except BaseException as error:  # noqa: BLE001 - it is raised below: compiled code must not wait in here
+                failed = error
+        try:
             await self.tasks.stop()
             await self.remoting.close()
+        finally:
             self._closed = True
+        if failed is not None:
+            raise failed
 
     def stop_accepting(self) -> None:
         """From now on calls raise Closed; running calls continue."""

@@ -50,7 +50,7 @@ class Portal:
         connections."""
         self._closing: dict[object, asyncio.Task[None]] = {}
         """The tasks that close clients, by client."""
-        self._thread: threading.Thread | None = None
+        self._worker: threading.Thread | None = None
         self._stopping = False
         self._ended = False
 
@@ -64,7 +64,7 @@ class Portal:
             self._claim.pop()
         except IndexError:
             return
-        self._thread = threading.current_thread()
+        self._worker = threading.current_thread()
         _threads.add(threading.get_ident())
         asyncio.set_event_loop(self._loop)
         try:
@@ -287,7 +287,7 @@ class Portal:
 
     def join(self) -> None:
         """If the thread is about to end, wait for it."""
-        thread = self._thread
+        thread = self._worker
         if self._stopping and thread is not None and thread is not threading.current_thread():
             thread.join(JOIN_TIMEOUT_S)
 

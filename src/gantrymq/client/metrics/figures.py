@@ -13,10 +13,10 @@ from typing import Final, NamedTuple, Protocol
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.observability.metrics import Histogram
 
-SEND_BOUNDS_MS: Final = (1.0, 5.0, 10.0, 20.0, 50.0, 200.0, 500.0)
-DELIVERY_BOUNDS_MS: Final = (1.0, 5.0, 10.0, 20.0, 50.0, 200.0, 500.0)
-AWAIT_BOUNDS_MS: Final = (1.0, 5.0, 20.0, 100.0, 1_000.0, 5_000.0, 10_000.0)
-PROCESS_BOUNDS_MS: Final = (1.0, 5.0, 10.0, 100.0, 1_000.0, 10_000.0, 60_000.0)
+SEND_BOUNDS_MS: Final[tuple[float, ...]] = (1.0, 5.0, 10.0, 20.0, 50.0, 200.0, 500.0)
+DELIVERY_BOUNDS_MS: Final[tuple[float, ...]] = (1.0, 5.0, 10.0, 20.0, 50.0, 200.0, 500.0)
+AWAIT_BOUNDS_MS: Final[tuple[float, ...]] = (1.0, 5.0, 20.0, 100.0, 1_000.0, 5_000.0, 10_000.0)
+PROCESS_BOUNDS_MS: Final[tuple[float, ...]] = (1.0, 5.0, 10.0, 100.0, 1_000.0, 10_000.0, 60_000.0)
 """The bounds of RocketMQ 5's clients (HistogramEnum)."""
 _COMMIT: Final = LocalTransactionState.COMMIT
 _ROLLBACK: Final = LocalTransactionState.ROLLBACK

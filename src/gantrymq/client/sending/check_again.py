@@ -19,7 +19,7 @@ from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.message.transaction import LocalTransactionState
 
-WAITS_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0)
+WAITS_S: Final[tuple[float, ...]] = (0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0)
 """Together a little longer than a broker waits by default, so that nothing is left out in between."""
 
 Ask = Callable[[], Awaitable[ListenerAnswer]]

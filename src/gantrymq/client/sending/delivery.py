@@ -23,7 +23,7 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.send import SendMessageAnswer
 from gantrymq.remoting.channel import ClientChannel
-from gantrymq.runtime.clock import time_limit
+from gantrymq.runtime.clock import within
 
 log = logging.getLogger("gantrymq.client")
 
@@ -230,11 +230,12 @@ class Delivery:
         the next attempt will go to the same broker."""
         try:
             return await self.channel_to(queue, timeout_ms)
-        except Unreachable as failure:
-            self._failed(queue)
-            if patient:
-                await self._endpoint.clock.sleep(RETRY_PAUSE_S)
-            return failure
+        except Unreachable as error:
+            failure = error  # compiled code must not wait in here
+        self._failed(queue)
+        if patient:
+            await self._endpoint.clock.sleep(RETRY_PAUSE_S)
+        return failure
 
     async def channel_to(self, queue: MessageQueue, timeout_ms: int) -> ClientChannel:
         """The channel to the master that holds ``queue``; raises Unreachable."""
@@ -275,9 +276,9 @@ class Delivery:
             return known
         if deadline is None:
             return self._publish_of(topic, await self.route(topic))
+        left_s = deadline - self._endpoint.clock.monotonic()
         try:
-            async with time_limit(self._endpoint.clock, deadline - self._endpoint.clock.monotonic()):
-                return self._publish_of(topic, await self.route(topic))
+            return self._publish_of(topic, await within(self._endpoint.clock, left_s, self.route(topic)))
         except TimeoutError as error:
             raise TimedOut(f"looking up topic {topic!r}", self._config.send_timeout_ms) from error
 
@@ -303,16 +304,17 @@ class Delivery:
         routes = self._endpoint.routes
         try:
             return await routes.get(topic)
-        except RouteNotFound as missing:
-            for template in fallback_topics(topic):
-                try:
-                    made = made_after(await routes.get(template), self._config.default_topic_queue_nums)
-                except RouteNotFound:
-                    continue
-                routes.adopt(topic, made)
-                self._provisional.add(topic)
-                return routes.known(topic) or made
-            raise missing
+        except RouteNotFound as error:
+            missing = error  # compiled code must not wait in here
+        for template in fallback_topics(topic):
+            try:
+                made = made_after(await routes.get(template), self._config.default_topic_queue_nums)
+            except RouteNotFound:
+                continue
+            routes.adopt(topic, made)
+            self._provisional.add(topic)
+            return routes.known(topic) or made
+        raise missing
 
     def _look_up_soon(self, topic: str) -> None:
         if self._provisional and topic in self._provisional and self._endpoint.running:

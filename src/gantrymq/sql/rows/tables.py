@@ -49,8 +49,11 @@ class Outcome(enum.IntEnum):
     may have stored all the same, are rolled back."""
 
 
-def check_name(table: str) -> str:
-    """The name of a table, perhaps with its schema; raises ConfigError for one that would need quotes."""
+def check_name(table: object) -> str:
+    """The name of a table, perhaps with its schema; raises ConfigError for one that would need quotes.
+
+    ``object``: compiled code would refuse what a user passes in place of a text with a TypeError of its own.
+    """
     if not isinstance(table, str) or NAME.fullmatch(table) is None:
         raise ConfigError(f"the table name {table!r} is not usable: letters, digits and _, perhaps schema.table")
     return table

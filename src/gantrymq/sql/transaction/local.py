@@ -34,7 +34,7 @@ class LocalSteps:
 
     def __init__(self, port: AsyncDatabase, settings: TransactionsConfig, clock: Clock, rng: Rng) -> None:
         self.settings: Final = settings
-        self.clock: Final = clock
+        self.clock = clock
         self.rng: Final = rng
         self._port = port
         self.waiting: Final = Waiting(clock, settings)

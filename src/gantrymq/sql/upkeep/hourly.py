@@ -28,8 +28,8 @@ class Upkeep:
     def __init__(self, clean: Callable[[], None]) -> None:
         self._clean = clean
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="gantrymq-clean", daemon=True)
-        self._thread.start()
+        self._worker = threading.Thread(target=self._run, name="gantrymq-clean", daemon=True)
+        self._worker.start()
 
     def _run(self) -> None:
         pause = first_s()
@@ -44,8 +44,8 @@ class Upkeep:
     def stop(self) -> None:
         """Call it no more. Waits some seconds for a call that is running."""
         self._stopped.set()
-        if self._thread is not threading.current_thread():
-            self._thread.join(STOP_S)
+        if self._worker is not threading.current_thread():
+            self._worker.join(STOP_S)
 
 
 async def clean_for_ever(clean: Callable[[], Awaitable[None]]) -> None:
