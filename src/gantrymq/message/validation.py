@@ -73,6 +73,12 @@ def check_queue(queue: object, topic: str) -> MessageQueue:
     return queue
 
 
+def check_text(what: str, value: object) -> None:
+    """Raise MessageIllegal unless ``value`` is a text."""
+    if not isinstance(value, str):
+        raise MessageIllegal(f"the {what} must be a text, not {shown(value)}")
+
+
 def is_delayed(values: Mapping[str, str]) -> bool:
     if properties.DELAYS.isdisjoint(values):
         return False

@@ -15,6 +15,7 @@ from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.large_bodies import ON_LOOP_BYTES, plain
 from gantrymq.errors import BodyTooLarge, GantryError, MessageIllegal, TimedOut
 from gantrymq.message import flags, properties
+from gantrymq.message.arguments import shown
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import LogOffset, MessageQueue, QueueOffset
 from gantrymq.message.sizes import LARGEST_READ_BODY_BYTES
@@ -122,6 +123,8 @@ def reply_to(
     """The reply to a request, and the queue to send it to. It goes to the broker from which the request came, because
     the requester is connected to it. Raises MessageIllegal when ``request`` is not a request.
     """
+    if not isinstance(request, MessageView):
+        raise MessageIllegal(f"the request must be a MessageView, as a consumer gets it, not {shown(request)}")
     values = request.properties
     correlation, client = values.get(properties.CORRELATION_ID), values.get(properties.REPLY_TO_CLIENT)
     cluster = values.get(properties.CLUSTER)
