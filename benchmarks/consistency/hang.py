@@ -17,7 +17,7 @@ from typing import Any, Final
 import psycopg
 
 from benchmarks.consistency import figures
-from benchmarks.consistency.setting import ORDERS, SERVICES, TWO_PHASE
+from benchmarks.consistency.setting import DOWNSTREAM, ORDERS, SERVICES, TWO_PHASE
 from benchmarks.consistency.world import LOAD_SLACK_S, World
 
 CLIENTS: Final = 8
@@ -25,6 +25,7 @@ COUNT: Final = 60_000
 SAMPLE_S: Final = 0.1
 MARK: Final = "the hang"
 AWAY: Final = "broker away"
+HANGS: Final = ("points", "broker", AWAY)
 AGE: Final = "extract(epoch FROM clock_timestamp() - "
 LOCKS: Final = f"""
 SELECT datname, count(*), max({AGE}xact_start))::float8 FROM pg_stat_activity
@@ -72,7 +73,7 @@ def watched(world: World) -> Any:
 
 
 def what_hangs(way: str) -> list[str]:
-    return ["points"] if way == TWO_PHASE else ["points", "broker", AWAY]
+    return ["points"] if way == TWO_PHASE else [*HANGS]
 
 
 def measure(world: World, way: str, what: str, before_s: float, hang_s: float, after_s: float) -> dict[str, Any]:
@@ -85,11 +86,11 @@ def measure(world: World, way: str, what: str, before_s: float, hang_s: float, a
         time.sleep(before_s)
         start = time.monotonic() - begun
         _hang(world, what, hang_s)
-        back = time.monotonic()
-        end = back - begun
+        back_at = time.time()
+        end = time.monotonic() - begun
         seen = service.answer(seconds + LOAD_SLACK_S)
     settled_s = figures.wait_until_agreed(world, first, COUNT, LOAD_SLACK_S)
-    agreed_s = time.monotonic() - back
+    agreed_s = _agreed_s(world, first, back_at) if settled_s < LOAD_SLACK_S else LOAD_SLACK_S
     found = figures.turn(world, way, first, COUNT, seen)
     ends = seen["ends"]
     return {
@@ -102,6 +103,17 @@ def measure(world: World, way: str, what: str, before_s: float, hang_s: float, a
         "failed_calls": found.errors, "errors": seen["errors"], "settled_after_s": round(settled_s, 1),
         "agreed_after_return_s": round(agreed_s, 1),
     }  # fmt: skip
+
+
+def _agreed_s(world: World, first: int, back_at: float) -> float:
+    """Seconds from the end of the hang until all services had done their part of the orders that were paid before it.
+    Orders are paid behind it, too, and those have an end of their own."""
+    span = (first, first + COUNT)
+    paid = {number for number, at, _ in world.rows(ORDERS, figures.PAID, *span) if at <= back_at}
+    ends = (
+        at for name in DOWNSTREAM for number, at, _ in world.rows(name, figures.DONE, *span) if number in paid
+    )  # fmt: skip
+    return max(0.0, max(ends, default=back_at) - back_at)
 
 
 def _hang(world: World, what: str, seconds: float) -> None:

@@ -72,6 +72,7 @@ class Run:
     seed: int
     short: bool
     victims: tuple[str, ...] = kills.VICTIMS
+    hangs: tuple[str, ...] = hang.HANGS
     directory: Path | None = None
 
     def steps(self) -> list[tuple[str, str, Callable[[World, Progress], Any]]]:
@@ -85,7 +86,7 @@ class Run:
         if "costs" in self.parts:
             found.append(("costs", "many messages in a transaction; claims", self._costs))
         for way in self.ways if "hangs" in self.parts else ():
-            for what in hang.what_hangs(way):
+            for what in (each for each in hang.what_hangs(way) if each in self.hangs):
                 found.append(("hangs", f"{TITLES[way]}: {what} hangs for {plan.hang[1]:g} s", self._hang(way, what)))
         for way in self.ways if "kills" in self.parts else ():
             for victim in (each for each in kills.victims(way) if each in self.victims):
@@ -166,6 +167,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--turns", type=int, help="turns of each way for each figure of speed")
     parser.add_argument("--kills", type=int, help="kills for each victim of each way")
     parser.add_argument("--victims", default=",".join(kills.VICTIMS), help=f"of: {','.join(kills.VICTIMS)}")
+    parser.add_argument("--hangs", default=",".join(hang.HANGS), help=f"of: {','.join(hang.HANGS)}")
     parser.add_argument("--dir", type=Path, help="where stores and databases are made (and removed)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the kills")
     for name, what in (("json", "everything measured"), ("markdown", "the tables"), ("svg", "the picture")):
@@ -209,7 +211,10 @@ def main(given: list[str]) -> int:
         clients = tuple(int(number) for number in arguments.clients.split(","))
         parts = _chosen(arguments.parts, PARTS, "parts")
         victims = _chosen(arguments.victims, kills.VICTIMS, "victims")
-        run = Run(_plan(arguments), parts, ways, clients, arguments.seed, arguments.short, victims, arguments.dir)
+        hangs = _chosen(arguments.hangs, hang.HANGS, "hangs")
+        run = Run(
+            _plan(arguments), parts, ways, clients, arguments.seed, arguments.short, victims, hangs, arguments.dir
+        )
         print(report.markdown(measure(run, save)))
     except NotPossible as error:
         print(f"bench consistency: {error}", file=sys.stderr)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from benchmarks.consistency.setting import LOCAL, OURS, PLAIN, TITLES, TWO_PHASE
+from benchmarks.consistency.hang import AWAY
+from benchmarks.consistency.setting import (
+    LOCAL,
+    OURS,
+    OURS_ALWAYS,
+    OURS_ROW,
+    OUTBOX_WAY,
+    PLAIN,
+    TITLES,
+    TWO_PHASE,
+)
 from benchmarks.consistency.speed import ratio
 
 Report = Mapping[str, Any]
@@ -13,6 +23,14 @@ GOAL_OF_PLAIN: Final = 0.85
 GOAL_OF_TWO_PHASE: Final = 3.0
 GOAL_DELIVERY_MS: Final = 10.0
 GOAL_100: Final = 5.0
+GOAL_ALWAYS_OF_PLAIN: Final = 1.0
+GOAL_OF_OUTBOX: Final = 2.5
+GOAL_LOCKED: Final = 1.5
+GOAL_AWAY: Final = {OURS_ALWAYS: 0.9, OURS_ROW: 0.7}
+"""Orders/s while the broker is away, as a part of those before."""
+GOAL_BACK_S: Final = 2.0
+GOAL_ROWS_PER_S: Final = 5_000
+"""How soon all agree when the broker is back: the first figure, and the time that the rows take at this speed."""
 
 
 def markdown(report: Report) -> str:
@@ -79,6 +97,7 @@ def _goals(report: Report) -> list[str]:
     two = ratio(report.get("speed", ()), most, OURS, TWO_PHASE)
     add(f"orders/s against two-phase commit, {most} clients", f">= {GOAL_OF_TWO_PHASE:g}", two,
         two[:1] >= (GOAL_OF_TWO_PHASE,))  # fmt: skip
+    _goals_of_rows(report, most, add)
     calm = tuple(row["delivery_p50"] for row in report.get("calm", ()) if row["way"] == OURS)
     add("commit to delivery p50, calm load, ms", f"< {GOAL_DELIVERY_MS:g}", calm, calm[:1] < (GOAL_DELIVERY_MS,))
     if "costs" in report:
@@ -88,6 +107,30 @@ def _goals(report: Report) -> list[str]:
         more = claim["statements_of_claim"] - claim["statements_of_read"]
         add("round trips of a claim, more than a read", "1", (more,), more <= 1)
     return _table(("what", "goal", "measured", ""), rows) if rows else []
+
+
+def _goals_of_rows(report: Report, most: int, add: Callable[[str, str, tuple[float, ...], bool], None]) -> None:
+    speed, clients = report.get("speed", ()), f"{most} clients"
+    always = ratio(speed, most, OURS_ALWAYS, PLAIN)
+    add(f"always a row: orders/s against plain message, {clients}", f">= {GOAL_ALWAYS_OF_PLAIN}", always,
+        always[:1] >= (GOAL_ALWAYS_OF_PLAIN,))  # fmt: skip
+    locked = ratio(speed, most, OURS_ALWAYS, LOCAL, "locked_p50")
+    add(f"always a row: order row locked p50 against local commit, {clients}", f"<= {GOAL_LOCKED}", locked,
+        locked[:1] <= (GOAL_LOCKED,))  # fmt: skip
+    for way in (OURS, OURS_ALWAYS):
+        found = ratio(speed, most, way, OUTBOX_WAY, "settled_per_second")
+        add(f"{TITLES[way]}: orders/s until all agree against outbox with relay, {clients}", f">= {GOAL_OF_OUTBOX}",
+            found, found[:1] >= (GOAL_OF_OUTBOX,))  # fmt: skip
+    for row in report.get("hangs", ()):
+        if row["hangs"] != AWAY or row["way"] not in GOAL_AWAY:
+            continue
+        title, goal = TITLES[row["way"]], GOAL_AWAY[row["way"]]
+        part = row["per_second_during"] / max(row["per_second_before"], 0.1)
+        add(f"{title}: orders/s while the broker is away against before", f">= {goal}", (part,), part >= goal)
+        limit_s = GOAL_BACK_S + row["per_second_during"] * row["seconds"] / GOAL_ROWS_PER_S
+        agreed_s = row["agreed_after_return_s"]
+        add(f"{title}: all four agree after the broker is back, s", f"<= {limit_s:.1f}", (agreed_s,),
+            agreed_s <= limit_s)  # fmt: skip
 
 
 def _calm(report: Report) -> list[str]:

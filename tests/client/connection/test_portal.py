@@ -134,10 +134,19 @@ def test_a_question_is_answered_at_once_or_later_and_once() -> None:
     assert door.call(value, 5) == 5 and not door._calls
     with pytest.raises(RuntimeError, match="another thread"):
         door.call(asking, door)
-    never = door.ask(lambda done: None)
+    assert door.listen(lambda done: done(6, None))() == 6
+    listening: list[Any] = []
+    heard = door.listen(listening.append)
+    for _ in range(2):
+        door.post(listening[0], 7, None)
+    assert heard() == 7 and not door._calls
+    with pytest.raises(ZeroDivisionError):
+        door.listen(lambda done: 1 / 0)
+    never, nor_this = door.ask(lambda done: None), door.listen(lambda done: None)
     door.post(door.leave, user)
-    with pytest.raises(gantrymq.GantryError, match="create a new one"):
-        never()
+    for unanswered in (never, nor_this, door.listen(lambda done: None)):
+        with pytest.raises(gantrymq.GantryError, match="create a new one"):
+            unanswered()
     with pytest.raises(gantrymq.GantryError, match="create a new one"):
         door.ask(lambda done: done(1, None))()
 

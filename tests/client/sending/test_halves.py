@@ -145,6 +145,34 @@ def test_who_need_not_wait_knows_it(last: SendStatus) -> None:
     run(test)
 
 
+@pytest.mark.parametrize("failed", [None, GONE])
+def test_a_thread_is_told_of_the_last_answer_or_of_the_first_error(failed: Exception | None) -> None:
+    async def test(sender: Sender, halves: Halves) -> None:
+        told: list[BaseException | None] = []
+        halves.tell_thread(lambda _, error: told.append(error), 2)  # no message has arrived here yet
+        assert not told
+        for number, name in enumerate("ab"):
+            halves.add(number, message(name))
+        await turns()
+        if failed is None:
+            sender.begins[b"a"].set_result(SendStatus.SEND_OK)
+            await turns()
+            assert not told
+            sender.begins[b"b"].set_result(SendStatus.SEND_OK)
+        else:
+            sender.begins[b"a"].set_exception(failed)
+        await turns()
+        assert told == [failed]
+        halves.tell_thread(lambda _, error: told.append(error), 2)  # again, when it is known
+        assert told == [failed, failed]
+        if failed is not None:
+            sender.begins[b"b"].set_result(SendStatus.SEND_OK)
+        halves.begin_to_end(ROLLBACK)
+        await turns()
+
+    run(test)
+
+
 def test_the_first_error_is_raised_and_the_others_are_rolled_back_as_they_arrive() -> None:
     async def test(sender: Sender, halves: Halves) -> None:
         halves.add(0, message("a"))

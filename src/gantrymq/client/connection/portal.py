@@ -135,6 +135,20 @@ class Portal:
             raise
         return partial(_await, call)
 
+    def listen(self, function: Callable[..., object], *arguments: Any) -> Callable[[], Any]:
+        """As ``ask``, but ``function(done, *arguments)`` runs here, in the calling thread, and the loop is not woken.
+        ``done`` may be called twice with the same result."""
+        call: Call[Any] = Call(cast("Work[Any]", function), arguments)
+        self._calls.add(call)
+        try:
+            function(partial(self._answered, call), *arguments)
+        except BaseException:
+            self._abandon(call)
+            raise
+        if self._ended:  # as in ``_enter``
+            self._refuse_rest()
+        return partial(_await, call)
+
     def _wait(self, call: Call[T]) -> T:
         try:
             self._enter(call, self._begin)

@@ -81,8 +81,8 @@ class _Half:
 
 
 class Halves:
-    """The half messages of one local transaction. All methods but ``abandon`` and ``are_stored`` belong to the
-    client's event loop."""
+    """The half messages of one local transaction. Methods belong to the client's event loop, except ``abandon``,
+    ``are_stored`` and ``tell_thread``."""
 
     def __init__(
         self, sender: HalfSender, tasks: TaskGroupOwner, longest: LongestTransaction | None = None,
@@ -104,6 +104,10 @@ class Halves:
         self._failed: BaseException | None = None
         """Why the transaction cannot commit: the first error of a half message."""
         self._outcome: ListenerAnswer | None = None
+        self._answered = 0
+        """How many half messages were answered, by a broker or by an error."""
+        self._thread: tuple[int, Done] | None = None
+        """A thread that waits for so many answers; see ``tell_thread``."""
         self._waiting: list[Callable[[], bool]] = []
         """Who waits: each is called after every step, until it returns True."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -152,9 +156,11 @@ class Halves:
         elif begun.result.status is SendStatus.SEND_OK:
             self._safe += 1
         self._unready -= 1
+        self._answered += 1
         if half.outcome is not None:
             self._send_end(half, begun, half.outcome)
         self._step()
+        self._tell_thread()
 
     def longest_commits(self) -> bool:
         """The commit begins, unless a check has given the transaction up: then False."""
@@ -168,6 +174,23 @@ class Halves:
         From any thread. A thread that need not wait saves two switches between threads, which cost more than the rest.
         """
         return self._safe == count
+
+    def tell_thread(self, done: Done, count: int) -> None:
+        """``when_stored`` after ``count`` calls of ``add`` and none of ``drop``, for the one thread that waits for this
+        transaction. It is called in that thread, so the event loop is not woken for it. ``done`` may be called twice,
+        on the loop and here.
+
+        The loop counts an answer and then looks for a thread. The thread does it the other way round. So one of the
+        two sees what the other one did.
+        """
+        self._thread = (count, done)
+        self._tell_thread()
+
+    def _tell_thread(self) -> None:
+        waits = self._thread
+        if waits is not None and (self._failed is not None or self._answered >= waits[0]):
+            self._thread = None
+            waits[1](None, self._failed or self._not_ready())
 
     async def stored(self) -> None:
         """Return when brokers have stored all half messages so far, and have rolled back the dropped ones.

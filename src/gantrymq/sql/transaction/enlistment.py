@@ -120,6 +120,8 @@ class EnlistmentSteps:
         self._levels: dict[int, object] = {}
         """For each message that is not dropped, the savepoint it was sent in."""
         self._dropped = False
+        self._counted = True
+        """Each message in ``_levels`` has been given to the halves."""
         self._committing = False
         self._left: ListenerAnswer | None = LEFT
         """What the brokers are told when nobody holds this object any longer; None: they were told already."""
@@ -159,10 +161,14 @@ class EnlistmentSteps:
         if self._away is not Away.REFUSE:
             self._messages[number] = message.with_properties(dict(message.properties))
             self._sent_at = self._local.clock.monotonic()
-        self._levels[number] = level
-        if self._away is not Away.ALWAYS:
-            marked = message.with_properties({**message.properties, **self._marks})
-            self._waiter.post(self._halves.add, number, marked)
+        try:
+            self._levels[number] = level
+            if self._away is not Away.ALWAYS:
+                marked = message.with_properties({**message.properties, **self._marks})
+                self._waiter.post(self._halves.add, number, marked)
+        except BaseException:  # an interrupt: perhaps nobody will answer it, so the commit must not count the answers
+            self._counted = False
+            raise
 
     def drop(self, belongs: Callable[[object], bool]) -> None:
         """Roll back the messages whose level ``belongs`` to a savepoint that was rolled back."""
@@ -232,7 +238,10 @@ class EnlistmentSteps:
         if not self._dropped and self._halves.are_stored(len(self)):
             return True
         if self._away is not Away.ROW:
-            begun = self._waiter.begin(self._halves.when_stored)
+            if self._dropped or not self._counted:
+                begun = self._waiter.begin(self._halves.when_stored)
+            else:
+                begun = self._waiter.until_stored(self._halves, len(self))
             await begun if self._on_loop else begun()
             return True
         try:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from gantrymq.client.connection.portal import Portal
-from gantrymq.client.sending.halves import settle
+from gantrymq.client.sending.halves import Halves, settle
 from gantrymq.errors import UsedAfterFork
 from gantrymq.sql.transaction.own_loop import OwnLoop
 
@@ -31,6 +31,10 @@ class Waiter(Protocol):
         call, on the event loop by ``await``. It returns the result or raises the error.
         """
 
+    def until_stored(self, halves: Halves, count: int) -> Any:
+        """What waits as that of ``begin(halves.when_stored)`` does, for a transaction in which ``count`` messages were
+        sent and none was dropped."""
+
 
 class ThreadWaiter:
     """For blocking code: the client's event loop runs in the thread of all blocking clients.
@@ -47,6 +51,9 @@ class ThreadWaiter:
         """Its result raises Closed when all clients of the process are closed."""
         return self._here().ask(function, *arguments)
 
+    def until_stored(self, halves: Halves, count: int) -> Callable[[], object]:
+        return self._here().listen(halves.tell_thread, count)
+
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
         self._here().post(function, *arguments)
 
@@ -61,6 +68,9 @@ class LoopWaiter(OwnLoop):
 
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
         function(*arguments)
+
+    def until_stored(self, halves: Halves, count: int) -> Any:
+        return self.begin(halves.when_stored)
 
     def begin(self, function: Callable[..., object], *arguments: Any) -> Any:
         waits: asyncio.Future[object] = asyncio.get_running_loop().create_future()
