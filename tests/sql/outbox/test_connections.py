@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.errors import ConfigError, GantryError, OutboxFull
+from gantrymq.sql import Transactions
 from tests.sql.outbox.rows_shop import RowsShop, shop, until
 
 __all__ = ["shop"]
@@ -116,3 +117,8 @@ def test_without_the_table_it_says_what_to_do(shop: RowsShop, away: str) -> None
     with shop.service("refuse").begin() as tx:
         shop.pay(tx, 1)
     assert shop.bodies() == [1]
+
+
+def test_one_table_cannot_be_two() -> None:
+    with pytest.raises(ConfigError, match="name three tables"):
+        Transactions("g", lambda: None, name_servers="127.0.0.1:9876", outbox_table="gantrymq_outcomes")

@@ -138,7 +138,8 @@ class Portal:
     def listen(self, function: Callable[..., object], *arguments: Any) -> Callable[[], Any]:
         """As ``ask``, but ``function(done, *arguments)`` runs here, in the calling thread, and the loop is not woken.
         ``done`` may be called twice with the same result."""
-        call: Call[Any] = Call(cast("Work[Any]", function), arguments)
+        call: Call[Any]
+        call = Call(cast("Work[Any]", function), arguments)
         self._calls.add(call)
         try:
             function(partial(self._answered, call), *arguments)

@@ -45,6 +45,11 @@ class TransactionsConfig:
         check_name(self.table)
         check_name(self.inbox_table)
         check_name(self.outbox_table)
+        if len({self.table, self.inbox_table, self.outbox_table}) < 3:
+            raise ConfigError(
+                f"table, inbox_table and outbox_table name three tables, not {self.table!r}, {self.inbox_table!r} and "
+                f"{self.outbox_table!r}"
+            )
         if self.when_broker_is_away not in [away.value for away in Away]:
             raise ConfigError(
                 f"when_broker_is_away is 'refuse', 'row' or 'always', not {self.when_broker_is_away!r}; see docs/sql.md"
