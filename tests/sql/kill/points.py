@@ -161,6 +161,7 @@ def _is_row(statement: str) -> bool:
 
 def _watch_halves(points: Points) -> None:
     begun, ended, stored, all_ended = Halves._begun, Halves._ended, Halves._tell_stored, Halves._tell_ended
+    tell_thread = Halves._tell_thread
 
     def half_begun(*arguments: Any) -> None:
         points.reach("half_stored")
@@ -176,6 +177,12 @@ def _watch_halves(points: Points) -> None:
             points.reach("halves_stored")
         return told
 
+    def thread_told(halves: Halves) -> None:
+        waits = halves._thread is not None
+        tell_thread(halves)
+        if waits and halves._thread is None:
+            points.reach("halves_stored")
+
     def halves_ended(*arguments: Any) -> bool:
         told = all_ended(*arguments)
         if told:
@@ -184,6 +191,7 @@ def _watch_halves(points: Points) -> None:
 
     Halves._begun, Halves._ended = half_begun, half_ended  # type: ignore[method-assign]
     Halves._tell_stored, Halves._tell_ended = halves_stored, halves_ended  # type: ignore[method-assign]
+    Halves._tell_thread = thread_told  # type: ignore[method-assign]
 
 
 def watch_relay(points: Points) -> None:

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from typing import Any, Final
 
 from gantrymq.sql.connections.drivers import driver_of
-from gantrymq.sql.rows.dialect import BEGIN, Dialect
+from gantrymq.sql.rows.dialect import BEGIN, DatabaseKind, Dialect
 from gantrymq.sql.transaction.database import Counted, Rows
 
 
@@ -58,7 +58,8 @@ class ConnectionDatabase:
 
 
 class KeptConnection:
-    """One connection for calls that follow each other, all in one thread. An error closes it, and so does ``rest``."""
+    """One connection for calls that follow each other, all in one thread. An error closes it, and so does ``rest``.
+    A connection of SQLite is not kept."""
 
     def __init__(self, database: ConnectionDatabase) -> None:
         self._database: Final = database
@@ -68,22 +69,28 @@ class KeptConnection:
         return self._database.dialect()
 
     def alone(self, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> Rows:
-        rows: Rows = ()
-        try:
-            driver = self._driver()
+        def execute(driver: Any) -> Rows:
+            rows: Rows = ()
             for statement in statements:
                 rows = driver.execute(statement) or rows
-        except BaseException:
-            self.rest()
-            raise
-        return rows
+            return rows
+
+        found: Rows = self._on_driver(execute)
+        return found
 
     def together(self, statements: Sequence[Counted]) -> bool:
+        return bool(self._on_driver(lambda driver: _together(driver, statements)))
+
+    def _on_driver(self, work: Callable[[Any], Any]) -> Any:
         try:
-            return _together(self._driver(), statements)
+            driver = self._driver()
+            done = work(driver)
         except BaseException:
             self.rest()
             raise
+        if driver.dialect().kind is DatabaseKind.SQLITE:
+            self.rest()  # a forked child must not even close it, and to open a file costs little
+        return done
 
     def kept(self) -> KeptConnection:
         return self

@@ -195,9 +195,7 @@ class Relay:
             return self._next_fresh()
         if not (self._more or away):
             return []
-        if (
-            not self._waiting.count
-        ):  # to count is to read; to take rows is to write, and SQLite has one writer at a time
+        if not self._waiting.count:  # to take rows is to write, and SQLite has one writer at a time: count them first
             await self._count(now=True)
         if not self._waiting.count:
             self._more = False
@@ -267,8 +265,8 @@ class Relay:
         if first.error is not None and len(first.rows) > 1 and self._some_are_stored(first):
             self._singly = True
             return await self._deliver(rows)
-        if any(answers[one.transaction_id] not in (COMMIT, ROLLBACK) for one in safe):
-            return False  # the database did not say what it did: it gets a pause
+        if any(answer is not COMMIT and answer is not ROLLBACK for answer in answers.values()):
+            return False  # the database failed, and had to be asked what it did: it gets a pause
         missed, self._missed = self._missed, bool(safe) and sent < sum(len(one.rows) for one in safe)
         self._singly = (missed and self._missed) or (self._singly and sent < len(rows))
         return await self._judge(sendings, safe)
