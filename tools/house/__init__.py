@@ -119,8 +119,12 @@ def doors_named(drawn: Arrows) -> list[str]:
 
 RULES: Final = ("gantrymq.broker.", "gantrymq.transactions.")
 DOORS: Final = ("gantrymq.broker.remoting.", "gantrymq.broker.http.", "gantrymq.broker.grpc.")
-NAME_SERVERS: Final = ("gantrymq.broker.upkeep.registration", "gantrymq.broker.upkeep.name_server_routes")
-"""The broker as a client of name servers, which speak remoting; ``broker.py`` makes the account that it signs with."""
+OF_OTHERS: Final = (
+    "gantrymq.broker.upkeep.registration", "gantrymq.broker.upkeep.name_server_routes",
+    "gantrymq.broker.replication.tables",
+)  # fmt: skip
+"""The broker as a client of name servers and of its primary, which speak remoting; ``broker.py`` makes the account that
+it signs with."""
 DISK: Final = ("stored_message", "message_ids", "hosts", "lenient_json", "trace_records", "files.")
 """The modules of ``protocol`` that are the disk format."""
 
@@ -131,7 +135,7 @@ def beyond_the_disk(drawn: Arrows) -> list[str]:
     return [
         f"{name} -> {target}"
         for name, targets in drawn.items()
-        if name.startswith(RULES) and not name.startswith(DOORS) and name not in NAME_SERVERS
+        if name.startswith(RULES) and not name.startswith(DOORS) and name not in OF_OTHERS
         for target in sorted(targets)
         if target.startswith("gantrymq.protocol.") and not target.startswith(allowed)
         if (name, target) != ("gantrymq.broker.broker", "gantrymq.protocol.signature")

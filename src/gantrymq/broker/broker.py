@@ -29,7 +29,9 @@ from gantrymq.broker.parts import Parts, open_waiting, operations_of
 from gantrymq.broker.pop.ledger import invisible
 from gantrymq.broker.pop.metrics import declare_pop
 from gantrymq.broker.registries.registries import Registries, open_registries
-from gantrymq.broker.roles import OnDuty, Role, duties_of
+from gantrymq.broker.replication.duties import copies_of
+from gantrymq.broker.replication.promotion import is_of_another, mark, take_over
+from gantrymq.broker.roles import OnDuty, Role, duties_of, role_of
 from gantrymq.broker.upkeep.name_server_routes import NameServerRoutes
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.retention import Retention
@@ -81,7 +83,7 @@ class Broker:
         access: Access | None = None,
         own_ip: str = "",
         doors: MakeDoors = doors_of,
-        role: Role = Role.PRIMARY,
+        role: Role | None = None,
     ) -> None:
         """Raises ConfigError naming a key that cannot work. Nothing is opened yet.
 
@@ -89,12 +91,14 @@ class Broker:
         beside the disk here, must confirm a record before it counts as stored; see ``LogSafety``. ``access``: users
         that are open already; None: this broker opens its own, if the settings say that it has users. ``own_ip``: the
         IP address that records and offset message ids contain, needed where brokerIP1 is a host name. ``doors``: makes
-        the protocols through which clients reach this broker. ``role``: what it is from its start on; see ``become``.
+        the protocols through which clients reach this broker. ``role``: what it is from its start on, see ``become``;
+        None: what ``brokerRole`` says.
         """
         self._own_ip = own_ip or config.network.broker_ip1
         self._config = LiveConfig(config)
         self._config_file = config_file
-        self._conditions = conditions
+        self._copies = copies_of(self._config)
+        self._conditions = [*conditions, *([] if self._copies is None else [self._copies])]
         self._store_config = store_config(config)
         self._outside = Outside(network, clock, rng, disk)
         self.client_limits: Final = ClientLimits(clock, config.network.limits)
@@ -107,7 +111,7 @@ class Broker:
         self._client = RemotingClient(network, clock, rng, account=_inner_account(config))
         self._access = access
         self._started = False
-        self.role = role
+        self.role = role_of(config.identity.broker_role) if role is None else role
         """What this broker is at the moment."""
         self._changing = asyncio.Lock()
         self._counters = MessageCounters()
@@ -178,14 +182,18 @@ class Broker:
         )  # fmt: skip
         store.truncating.append(derived.forget_behind)
 
-    def _take(self, role: Role, *, promoted: bool = False) -> None:
+    def _take(self, role: Role) -> None:
         """Make what works on the open store as this role does, and let the doors serve it."""
         config, clock, store, registries = self._config, self._outside.clock, self.store, self._registries
         is_primary = role is Role.PRIMARY
+        if self._copies is not None:
+            self._copies.waive(not is_primary)
         if is_primary:
             store.lead()
         else:
             store.follow(READ_ONLY)
+            mark(store)
+        promoted = is_primary and is_of_another(store)
         self._listeners = Listeners(self._heard)
         registries.lead() if is_primary else registries.follow()
         waiting = open_waiting(
@@ -193,7 +201,11 @@ class Broker:
         )
         self.delay, self.timer, self.coordinator = waiting.delay, waiting.timer, waiting.coordinator
         self.delivered = waiting.delivered
-        self.registration = Registration(config, self.topics, self._client, clock, self.address, role.broker_id)
+        if promoted:
+            take_over(store, registries.topics, self.coordinator.table)
+        self.registration = Registration(
+            config, self.topics, self._client, clock, self.address, role.broker_id(config.identity.broker_id)
+        )
         counters = self._counters
         self.metrics = metrics_of(
             config, clock, store, registries, self.coordinator, counters, self.client_limits,
@@ -226,7 +238,7 @@ class Broker:
         """The lists that parts of one role put their listeners into."""
         return [
             *self.store.listeners(), self._config.changed, self.topics.changed, self.offsets.saving,
-            self.producers.came, self.producers.joined,
+            self.producers.came, self.producers.joined, self.store.safety.grown,
         ]  # fmt: skip
 
     def _users(self, registries: Registries) -> Users | None:
@@ -249,7 +261,9 @@ class Broker:
         served = Served(parts.place, self.operations, self, self.metrics, WriteGate(closed=role is not Role.PRIMARY))
         for door in self.doors:
             door.serve(served)
-        self.duties = Duties(duties_of(role, OnDuty(parts, self.operations, self.registration, self._access)))
+        self.duties = Duties(
+            duties_of(role, OnDuty(parts, self.operations, self.registration, self._access, self._client, self._copies))
+        )
 
     async def become(self, role: Role) -> None:
         """Change the role of this running broker; clients stay connected. Returns when no duty of the old role goes on
@@ -270,7 +284,7 @@ class Broker:
             await self.duties.stop()
             self._listeners.remove()
             before, self.role = self.operations.consuming, role
-            self._take(role, promoted=role is Role.PRIMARY)
+            self._take(role)
             # Those who wait for messages ask again, and then wait for what the new parts hear of.
             before.pulls.held.release_all()
             before.popping.release_all()

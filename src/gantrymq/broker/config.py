@@ -8,12 +8,14 @@ from typing import Any, Final, Self
 
 from gantrymq.access.settings import AccessSettings
 from gantrymq.broker.config_sections import (
+    SYNC_MASTER,
     DelaySettings,
     GroupSettings,
     Identity,
     NetworkSettings,
     PopSettings,
     PullSettings,
+    ReplicationSettings,
     RetentionSettings,
     StoreSettings,
     TopicSettings,
@@ -32,6 +34,7 @@ class BrokerConfig:
 
     identity: Identity = field(default_factory=Identity)
     network: NetworkSettings = field(default_factory=NetworkSettings)
+    replication: ReplicationSettings = field(default_factory=ReplicationSettings)
     topics: TopicSettings = field(default_factory=TopicSettings)
     groups: GroupSettings = field(default_factory=GroupSettings)
     pull: PullSettings = field(default_factory=PullSettings)
@@ -41,6 +44,16 @@ class BrokerConfig:
     store: StoreSettings = field(default_factory=StoreSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     access: AccessSettings = field(default_factory=AccessSettings)
+
+    def __post_init__(self) -> None:
+        port, role = self.replication.ha_listen_port, self.identity.broker_role
+        if role == SYNC_MASTER and not port:
+            raise ConfigError("a SYNC_MASTER waits for its replicas, which need a port: set haListenPort, as 10912")
+        if port and self.access.is_on and not self.replication.allowed:
+            raise ConfigError(
+                "this broker has users, and whoever reaches haListenPort gets every message: name the IP addresses of "
+                "the replicas in haAllowedAddresses"
+            )
 
     @classmethod
     def of(cls, **fields: Any) -> Self:

@@ -20,7 +20,10 @@ MASTER_ID: Final = 0
 FLUSH_DISK_TYPES: Final = ("SYNC_FLUSH", "ASYNC_FLUSH")
 REQUEST_MODES: Final = ("PULL", "POP")
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252})")
-_MASTER_ROLES: Final = ("ASYNC_MASTER", "SYNC_MASTER")
+SLAVE: Final = "SLAVE"
+SYNC_MASTER: Final = "SYNC_MASTER"
+BROKER_ROLES: Final = ("ASYNC_MASTER", SYNC_MASTER, SLAVE)
+_ADDRESS: Final = re.compile(r"\S+:\d{1,5}")
 LIVE: Final[Mapping[str, bool]] = {"live": True}
 """Marks a field that may change while the broker runs."""
 LIMITS: Final = (
@@ -64,11 +67,48 @@ class Identity:
     """Whether clients that trace send trace messages (``TRACE_ON`` in answers to sends)."""
 
     def __post_init__(self) -> None:
-        if self.broker_role not in _MASTER_ROLES or self.broker_id != MASTER_ID:
+        if self.broker_role not in BROKER_ROLES:
+            raise ConfigError(f"brokerRole is {self.broker_role!r}; write one of {', '.join(BROKER_ROLES)}")
+        if (self.broker_role == SLAVE) != (self.broker_id > MASTER_ID) or self.broker_id < MASTER_ID:
             raise ConfigError(
-                f"brokerRole {self.broker_role} with brokerId {self.broker_id}: replicas are not available yet; "
-                "run this broker as a master (brokerRole=ASYNC_MASTER, brokerId=0)"
+                f"brokerRole {self.broker_role} with brokerId {self.broker_id}: a primary has brokerId=0, and a "
+                "replica (brokerRole=SLAVE) another one, as brokerId=1"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationSettings:
+    """How the log gets to a second machine; see docs/replication.md. Source: MessageStoreConfig."""
+
+    ha_listen_port: int = 0
+    """Port from which replicas get the log; 0: there is none, which SYNC_MASTER cannot have. Apache's default is 10912,
+    open to whoever reaches it."""
+    ha_allowed_addresses: str = ""
+    """``ip;ip``: from where replicas may come; empty: from anywhere. The protocol has no accounts, so a broker with
+    users needs it. Our own key."""
+    ha_master_address: str = ""
+    """``host:port`` of the primary's HA port, for a replica; empty: the name servers know it."""
+    in_sync_replicas: int = 2
+    """How many brokers must have a message before a SYNC_MASTER says so, itself included. Apache's default is 1."""
+    slave_timeout: int = 3_000
+    """ms that a sender waits for the replicas of a SYNC_MASTER."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ha_listen_port <= 65535:
+            raise ConfigError(f"haListenPort is {self.ha_listen_port}; it must be between 0 and 65535")
+        if self.in_sync_replicas < 1:
+            raise ConfigError(f"inSyncReplicas is {self.in_sync_replicas}; it counts the primary, so write 1 or more")
+        _require_positive(self, "slave_timeout")
+        for address in self.allowed:
+            if numeric(address) is None:
+                raise ConfigError(f"haAllowedAddresses has {address!r}; write IP addresses with ; between them")
+        if self.ha_master_address and not _ADDRESS.fullmatch(self.ha_master_address):
+            raise ConfigError(f"haMasterAddress is {self.ha_master_address!r}; write host:port")
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """The addresses of ``haAllowedAddresses``."""
+        return frozenset(address.strip() for address in self.ha_allowed_addresses.split(";") if address.strip())
 
 
 @dataclass(frozen=True, slots=True)

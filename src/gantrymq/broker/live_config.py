@@ -25,6 +25,7 @@ class LiveConfig:
         """Everything."""
         self.identity = config.identity
         self.network = config.network
+        self.replication = config.replication
         self.topics = config.topics
         self.groups = config.groups
         self.pull = config.pull

@@ -10,15 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gantrymq.broker.config_sections import MASTER_ID
+from gantrymq.broker.config_sections import MASTER_ID, SLAVE
 from gantrymq.broker.delivery.delivered import SAVE_SECONDS as DELIVERED_SECONDS
 from gantrymq.broker.duty import Duty, repeated
 from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.registries.filters import SAVE_SECONDS
+from gantrymq.broker.replication.copies import Copies
+from gantrymq.broker.replication.duties import following, sending
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.retention import RETENTION_SECONDS
 from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS
+from gantrymq.remoting.client import RemotingClient
 from gantrymq.store.room import LOOK_SECONDS
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 ACCOUNTS_SECONDS: Final = 2.0
 """How often it is looked whether ``plain_acl.yml`` has changed."""
 REPLICA_ID: Final = 1
-"""The id of a replica, of which each primary has one."""
+"""The id of a replica whose settings are those of a primary."""
 EXPIRY_SECONDS: Final = 10.0
 """Between two looks for clients that have been silent for too long."""
 
@@ -40,10 +43,14 @@ class Role(enum.Enum):
     REPLICA = "replica"
     """It has the log of another broker, and answers reads. RocketMQ: slave."""
 
-    @property
-    def broker_id(self) -> int:
-        """Under which id name servers know it. Source: MixAll.MASTER_ID."""
-        return MASTER_ID if self is Role.PRIMARY else REPLICA_ID
+    def broker_id(self, configured: int) -> int:
+        """Under which id name servers know it. ``configured``: brokerId. Source: MixAll.MASTER_ID."""
+        return MASTER_ID if self is Role.PRIMARY else configured or REPLICA_ID
+
+
+def role_of(broker_role: str) -> Role:
+    """What ``brokerRole`` says."""
+    return Role.REPLICA if broker_role == SLAVE else Role.PRIMARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,10 @@ class OnDuty:
     registration: Registration
     access: Access | None
     """None: the broker has no users."""
+    client: RemotingClient
+    """For requests to other servers."""
+    copies: Copies | None
+    """What must have a record beside this broker; None: nothing."""
 
 
 def duties_of(role: Role, on: OnDuty) -> list[Duty]:
@@ -84,8 +95,17 @@ def _primary(on: OnDuty) -> list[Duty]:
         repeated(clock, delays_s, "writing delay offsets", waiting.delay.save_later),
         repeated(clock, DELIVERED_SECONDS, "noting what was delivered", waiting.delivered.save_later),
         repeated(clock, SAVE_SECONDS, "writing selectors", registries.filters.save_later),
+        *sending(config, parts.outside, parts.store, parts.metrics, on.copies),
         *_of_every_role(on),
     ]
+
+
+def _replica(on: OnDuty) -> list[Duty]:
+    parts = on.parts
+    follows = following(
+        parts.config, parts.outside, parts.store, parts.registries, parts.metrics, on.client, on.registration
+    )  # fmt: skip
+    return [*_of_every_role(on), *follows]  # name servers tell where the primary is
 
 
 def _of_every_role(on: OnDuty) -> list[Duty]:
@@ -103,5 +123,5 @@ def _of_every_role(on: OnDuty) -> list[Duty]:
     return [*duties, Duty("registration", start=on.registration.start, drain=on.registration.close)]
 
 
-_LISTS: Final[dict[Role, Callable[[OnDuty], list[Duty]]]] = {Role.PRIMARY: _primary, Role.REPLICA: _of_every_role}
-"""A replica decides, delivers and asks nothing by itself. What follows its primary is a duty here."""
+_LISTS: Final[dict[Role, Callable[[OnDuty], list[Duty]]]] = {Role.PRIMARY: _primary, Role.REPLICA: _replica}
+"""A replica decides, delivers and asks nothing by itself: it follows its primary."""

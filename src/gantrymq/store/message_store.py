@@ -213,6 +213,21 @@ class MessageStore:
         return self._log.flushed
 
     @property
+    def stored(self) -> int:
+        """Everything before this log offset is safe on the disk here: synced with SYNC_FLUSH, else written."""
+        return self.safety.stored
+
+    @property
+    def last_record(self) -> int:
+        """Log offset of the newest record that a queue has; where the log begins when there is none."""
+        newest = self._newest_before(self._dispatch.position)[0]
+        return newest if newest >= 0 else self._log.start
+
+    def read_raw(self, position: int, size: int) -> bytes:
+        """Up to ``size`` bytes of the log, as they lie there; none where nothing is written."""
+        return self._log.read(position, size) if position >= self._log.start else b""
+
+    @property
     def min_log_offset(self) -> LogOffset:
         """Of the oldest byte that still exists."""
         return LogOffset(self._log.start)

@@ -19,7 +19,7 @@ from gantrymq.errors import GantryError, RemoteProtocolError, RequestRejected, T
 from gantrymq.protocol.bodies.register import RegisterBrokerBody
 from gantrymq.protocol.bodies.route import ClusterInfo
 from gantrymq.protocol.codes import RequestCode, ResponseCode
-from gantrymq.protocol.headers.nameserver import RegisterBroker, UnregisterBroker
+from gantrymq.protocol.headers.nameserver import RegisterBroker, RegisterBrokerAnswer, UnregisterBroker
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.addresses import address_of, split_address
 from gantrymq.runtime.clock import Clock, Timer, time_limit
@@ -88,7 +88,7 @@ class Registration:
         self._address = address
         self._broker_id = broker_id
         host, port = split_address(address)
-        self._ha_address = address_of(host, port + 1)
+        self._ha_address = address_of(host, config.replication.ha_listen_port or port + 1)
         self._tasks = TaskGroupOwner("registration")
         self._turns = {name_server: _Turn() for name_server in config.network.name_servers}
         self._failing: set[str] = set()
@@ -96,6 +96,8 @@ class Registration:
         self._refused_logged: dict[str, float] = {}
         self._tried: set[str] = set()
         """The name servers that have answered once, or could not be reached."""
+        self.primary = ("", "")
+        """As the name servers know it: the address of the primary of this name, and that of its HA port."""
         self._first_tried = asyncio.Event()
         self._all_tried = asyncio.Event()
 
@@ -278,3 +280,6 @@ class Registration:
         )  # fmt: skip
         if answer.code != ResponseCode.SUCCESS:
             raise RequestRejected(answer.code, answer.remark, request="REGISTER_BROKER", address=name_server)
+        told = answer.header(RegisterBrokerAnswer)
+        if told.master_addr and told.master_addr != self._address:
+            self.primary = (told.master_addr, told.ha_server_addr or "")

@@ -67,6 +67,8 @@ class LogSafety:
         self.stopped: StoreUnavailable | None = None
         """Why nothing more is written; set by the appender."""
         self._closed = False
+        self.grown: list[Callable[[int], None]] = []
+        """Called when more of the log is safe on the disk here, with the log offset behind it."""
         for condition in conditions:
             condition.follow(self._confirmed)
 
@@ -151,6 +153,13 @@ class LogSafety:
             self._confirmed()
         else:
             self._grow(position)
+        for grown in self.grown:
+            grown(position)
+
+    @property
+    def stored(self) -> int:
+        """Everything before this log offset is safe on the disk here, whatever else has to confirm it."""
+        return self._local.position
 
     def written(self, position: int) -> None:
         """Everything before ``position`` is in the file."""

@@ -1,0 +1,76 @@
+"""What replication adds to the duties of a role (``broker/roles.py``)."""
+
+from __future__ import annotations
+
+from gantrymq.broker.config_sections import SYNC_MASTER
+from gantrymq.broker.duty import Duty
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.outside import Outside
+from gantrymq.broker.registries.registries import Registries
+from gantrymq.broker.replication.copies import Copies
+from gantrymq.broker.replication.metrics import declare_replication
+from gantrymq.broker.replication.port import Port
+from gantrymq.broker.replication.replica import Follower
+from gantrymq.broker.replication.tables import Tables
+from gantrymq.broker.upkeep.registration import Registration
+from gantrymq.observability.metrics import Metrics
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.runtime.addresses import address_of, split_address
+from gantrymq.store.message_store import MessageStore
+
+
+def copies_of(config: LiveConfig) -> Copies | None:
+    """What a SYNC_MASTER waits for; None: this broker waits for no other one."""
+    settings = config.replication
+    if config.identity.broker_role != SYNC_MASTER or settings.in_sync_replicas < 2:
+        return None
+    return Copies(settings.in_sync_replicas - 1, settings.slave_timeout)
+
+
+def sending(
+    config: LiveConfig, outside: Outside, store: MessageStore, metrics: Metrics, copies: Copies | None
+) -> list[Duty]:
+    """Of a primary: its HA port, if it has one."""
+    settings = config.replication
+    if not settings.ha_listen_port:
+        declare_replication(metrics)
+        return []
+    port = Port(
+        outside.network, outside.clock, store, config.network.bind_address, settings.ha_listen_port, settings.allowed,
+        copies,
+    )  # fmt: skip
+
+    declare_replication(metrics, port.replicas)
+
+    async def start() -> None:
+        await port.start()
+        store.safety.grown.append(port.grown)
+
+    return [Duty("replicas", start=start, stop=port.stop)]
+
+
+def following(
+    config: LiveConfig, outside: Outside, store: MessageStore, registries: Registries, metrics: Metrics,
+    client: RemotingClient, registration: Registration,
+) -> list[Duty]:  # fmt: skip
+    """Of a replica: its log, and its tables."""
+
+    def ha_address() -> str:
+        return config.replication.ha_master_address or registration.primary[1]
+
+    def address() -> str:
+        """For clients. Where no name server knows it: the port below the HA port, which is the usual place of it."""
+        if registration.primary[0] or not config.replication.ha_master_address:
+            return registration.primary[0]
+        host, port = split_address(config.replication.ha_master_address)
+        return address_of(host, port - 1)
+
+    follower = Follower(outside.network, outside.clock, store, ha_address)
+    declare_replication(metrics, follower=follower)
+    tables = Tables(client, outside.clock, store, registries, address)
+
+    def start() -> None:
+        store.safety.grown.append(follower.grown)
+        follower.start()
+
+    return [Duty("following", start=start, stop=follower.stop), Duty("tables", start=tables.start, stop=tables.stop)]

@@ -1,0 +1,216 @@
+"""The HA port of a primary: each connection is a replica that gets the log."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, Protocol
+
+from gantrymq.broker.replication.copies import Copies
+from gantrymq.broker.replication.frames import MAX_DATA_BYTES, ReportReader, encode_frame
+from gantrymq.broker.replication.sending import Sending, State
+from gantrymq.errors import RemoteProtocolError, StoreError
+from gantrymq.runtime.addresses import split_address
+from gantrymq.runtime.clock import Clock, Timer
+from gantrymq.runtime.network import HIGH_WATER_BYTES, Link, Listener, Network
+
+log = logging.getLogger("gantrymq.broker.replication")
+
+HEARTBEAT_S: Final = 5.0
+"""Between two signs of life. Source: MessageStoreConfig.haSendHeartbeatInterval."""
+SILENCE_S: Final = 20.0
+"""A peer that says nothing for so long is gone. Source: MessageStoreConfig.haHousekeepingInterval."""
+TURN_BYTES: Final = 1024 * 1024
+"""What one replica may get in one turn of the event loop."""
+
+
+class Log(Protocol):
+    """What is read of the store. Positions are log offsets in bytes."""
+
+    @property
+    def min_log_offset(self) -> int: ...
+
+    @property
+    def stored(self) -> int:
+        """Everything before it is safe on this disk, and may be sent."""
+
+    def read_raw(self, position: int, size: int) -> bytes: ...
+
+
+class Port:
+    """Listens for replicas, and sends the log to each of them."""
+
+    def __init__(
+        self, network: Network, clock: Clock, source: Log, host: str, port: int, allowed: frozenset[str],
+        copies: Copies | None,
+    ) -> None:  # fmt: skip
+        """``allowed``: IP addresses that replicas may have; empty: any. ``copies``: hears what they have."""
+        self._network = network
+        self._clock = clock
+        self._source = source
+        self._host, self._port = host, port
+        self._allowed = allowed
+        self._copies = copies
+        self._listener: Listener | None = None
+        self._timer: Timer | None = None
+        self.replicas: list[Replica] = []
+        """The connections, oldest first."""
+        self.address = ""
+
+    async def start(self) -> None:
+        """Raises Unreachable when the port is in use."""
+        self._listener = await self._network.listen(self._host, self._port, self._accept)
+        self.address = self._listener.address
+        self._timer = self._clock.call_later(HEARTBEAT_S, self._beat)
+        log.info("replicas get the log from %s", self.address)
+
+    async def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._listener is not None:
+            await self._listener.close()
+        for replica in list(self.replicas):
+            replica.end()
+
+    def _accept(self) -> Replica:
+        return Replica(self, self._source, self._clock)
+
+    def grown(self, _position: int) -> None:
+        """More of the log is safe on this disk."""
+        for replica in self.replicas:
+            replica.send()
+
+    def _beat(self) -> None:
+        self._timer = self._clock.call_later(HEARTBEAT_S, self._beat)
+        for replica in list(self.replicas):
+            replica.beat()
+
+    def came(self, replica: Replica) -> bool:
+        """Whether a connection may stay."""
+        if self._allowed and replica.identity not in self._allowed:
+            log.error(
+                "refused a replica at %s: haAllowedAddresses does not name its address. If it is yours, add it there",
+                replica.identity,
+            )
+            return False
+        self.replicas.append(replica)
+        return True
+
+    def gone(self, replica: Replica) -> None:
+        if replica in self.replicas:
+            self.replicas.remove(replica)
+        others = [one for one in self.replicas if one.identity == replica.identity and one.follows]
+        if self._copies is not None and replica.follows and not others:
+            self._copies.left(replica.identity)
+
+    def confirmed(self, replica: Replica) -> None:
+        if self._copies is not None:
+            self._copies.confirm(replica.identity, replica.sending.confirmed)
+
+
+class Replica:
+    """One connection."""
+
+    def __init__(self, port: Port, source: Log, clock: Clock) -> None:
+        self._port = port
+        self._source = source
+        self._clock = clock
+        self._reader = ReportReader()
+        self._link: Link | None = None
+        self._paused = self._again = False
+        self._heard = self._said = clock.monotonic()
+        self.sending = Sending()
+        self.identity = ""
+        """The IP address: the protocol has no other name."""
+
+    @property
+    def follows(self) -> bool:
+        return self.sending.state is State.SENDING
+
+    @property
+    def gap(self) -> int:
+        """Bytes of the log that it has not confirmed."""
+        return max(self._source.stored - self.sending.confirmed, 0)
+
+    def connected(self, link: Link) -> None:
+        self._link = link
+        self.identity = split_address(link.peer)[0]
+        if not self._port.came(self):
+            self.end()
+
+    def received(self, data: bytes) -> None:
+        self._heard = self._clock.monotonic()
+        link = self._link
+        if link is None:
+            return
+        try:
+            for end in self._reader.feed(data):
+                was_new = not self.follows
+                self.sending.reported(end, self._source.min_log_offset, self._source.stored)
+                if was_new:
+                    log.info("replica %s follows from log offset %d on", self.identity, self.sending.next_place)
+        except RemoteProtocolError as error:
+            log.error("replica %s is refused: %s", self.identity, error)
+            self.end()
+            return
+        self._port.confirmed(self)
+        self.send()
+
+    def lost(self, reason: str) -> None:
+        if self._link is not None:
+            log.info("replica %s is gone: %s", self.identity, reason)
+        self._link = None
+        self._port.gone(self)
+
+    def end(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.abort()
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self.send()
+
+    def send(self) -> None:
+        """Send what there is, as long as it is read."""
+        link, sending, source = self._link, self.sending, self._source
+        if link is None or not self.follows or self._again:
+            return
+        budget = TURN_BYTES
+        while not self._paused and sending.next_place < source.stored and link.unsent < HIGH_WATER_BYTES:
+            if budget <= 0:
+                self._again = True
+                self._clock.call_soon(self._go_on)
+                return
+            place = sending.next_place
+            try:
+                data = source.read_raw(place, min(MAX_DATA_BYTES, source.stored - place))
+            except (StoreError, OSError) as error:
+                log.error("the log cannot be read at %d for replica %s: %s", place, self.identity, error)
+                self.end()
+                return
+            if not data:  # it was deleted before this replica had it
+                log.error("replica %s is too far behind: the log begins at %d", self.identity, source.min_log_offset)
+                self.end()
+                return
+            link.write(encode_frame(place, data))
+            sending.sent(len(data))
+            budget -= len(data)
+            self._said = self._clock.monotonic()
+
+    def _go_on(self) -> None:
+        self._again = False
+        self.send()
+
+    def beat(self) -> None:
+        """Say that the primary is alive, and end a connection whose other side is not."""
+        now = self._clock.monotonic()
+        if now - self._heard > SILENCE_S:
+            log.error("replica %s has said nothing for %g s; its connection is ended", self.identity, SILENCE_S)
+            self.end()
+            return
+        self.send()
+        if self._link is not None and self.follows and now - self._said >= HEARTBEAT_S / 2 and not self._paused:
+            self._link.write(encode_frame(self.sending.next_place, b""))
