@@ -126,6 +126,13 @@ MIXED = Section(
     ("Java client over both", "our client over both", "transactions over both", "Spark source over both"),
 )
 
+SECOND_MACHINE = Section(
+    "A second machine",
+    "A primary of one side, and a replica of the other that is killed meanwhile, by RocketMQ's default HA protocol.",
+    ("replica Apache 5.5.0", "replica Apache 4.9.7", "primary Apache 5.5.0", "primary Apache 4.9.7"),
+    ("the logs are equal, byte for byte",),
+)
+
 SPARK = Section(
     "Spark",
     "The Spark data source, the pipelines and the sink work with Apache's servers.",
@@ -140,4 +147,4 @@ CLI = Section(
     ("topic", "group", "message", "consumer", "cluster", "transactions"),
 )
 
-SECTIONS = (CLIENTS, COMMANDS, SWAP, MIXED, SPARK, CLI)
+SECTIONS = (CLIENTS, COMMANDS, SWAP, MIXED, SECOND_MACHINE, SPARK, CLI)

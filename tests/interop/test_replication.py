@@ -1,0 +1,72 @@
+"""A primary of one side and a replica of the other: the log of the replica is equal, byte for byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gantrymq import Message, Producer
+from gantrymq.demo.ports import free_port
+from tests.interop.apache import ApacheCluster
+from tests.interop.ours import GantryCluster
+from tests.interop.process import poll
+
+TOPIC = "replicated"
+LOG = Path("commitlog", "0" * 20)
+
+
+def log_of(store: Path) -> bytes:
+    """The records of the first file; what is behind them are zeros."""
+    path = store / LOG
+    return path.read_bytes().rstrip(b"\0") if path.exists() else b""
+
+
+def send(name_servers: str, count: int) -> None:
+    with Producer("replication", name_servers=name_servers) as producer:
+        for number in range(count):
+            producer.send(Message(TOPIC, b"%d" % number * 400, keys=f"k{number}"))
+
+
+def play(clusters: tuple[GantryCluster | ApacheCluster, GantryCluster | ApacheCluster], root: Path) -> None:
+    """The replica begins when the log has records, and is killed and started again meanwhile."""
+    first, second = clusters
+    names = first.name_servers
+    first.start_broker(root / "a", name_servers=names, haListenPort=free_port(), brokerRole="ASYNC_MASTER")
+    send(names, 40)
+    # The name server says where the primary is: a replica of 5.x ignores haMasterAddress, and a primary of 4.9.7
+    # ignores haListenPort.
+    following = {"brokerRole": "SLAVE", "brokerId": 1}
+    replica = second.start_broker(root / "b", name_servers=names, **following)
+    send(names, 40)
+    poll(lambda: len(log_of(root / "b")) == len(log_of(root / "a")), "whole log of the replica")
+    assert log_of(root / "b") == log_of(root / "a")
+    replica.kill()
+    send(names, 40)
+    second.start_broker(root / "b", name_servers=names, **following)
+    poll(lambda: len(log_of(root / "b")) == len(log_of(root / "a")), "rest of the log")
+    assert log_of(root / "b") == log_of(root / "a")
+    assert log_of(root / "a").count(b"k39") >= 3
+
+
+@pytest.mark.parametrize(
+    ("ours_is", "version"),
+    [
+        pytest.param(
+            ours,
+            version,
+            marks=pytest.mark.feature("the logs are equal, byte for byte", column=f"{other} Apache {version}"),
+        )
+        for ours, other in (("primary", "replica"), ("replica", "primary"))
+        for version in ("5.5.0", "4.9.7")
+    ],
+)
+def test_the_log_of_the_replica_is_equal(jdk: None, tmp_path: Path, ours_is: str, version: str) -> None:
+    apache, ours = ApacheCluster(version, tmp_path / "apache"), GantryCluster(tmp_path / "ours")
+    try:
+        ours.start_name_server()
+        apache.name_servers = ours.name_servers
+        play((ours, apache) if ours_is == "primary" else (apache, ours), tmp_path)
+    finally:
+        ours.close()
+        apache.close()
