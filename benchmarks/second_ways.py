@@ -93,23 +93,6 @@ GENERAL_FRAME: Final = """\
         return encode_request(RequestCode.SEND_MESSAGE_V2, opaque, header, body)
 
 """
-GENERAL_QUESTION: Final = """\
-    def _with_task(self, function: Callable[..., object], *arguments: Any) -> Callable[[], Any]:
-        async def work() -> Any:
-            waits: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-            def settle(result: Any, error: BaseException | None) -> None:
-                if error is not None:
-                    waits.set_exception(error)
-                else:
-                    waits.set_result(result)
-
-            function(settle, *arguments)
-            return await waits
-
-        return self.submit(work).result
-
-"""
 WAYS: Final = (
     Way(
         "binary sends", "protocol/connection.py", PLAIN,
@@ -179,11 +162,6 @@ WAYS: Final = (
     Way(
         "half messages without a task", "client/transaction_producer.py", LOCAL,
         _or_off("        if not self._half_stamps.complete or"),
-    ),
-    Way(
-        "questions without a task", "client/connection/portal.py", LOCAL,
-        _instead("        call: Call[Any] = Call(cast(", "return self._with_task(function, *arguments)"),
-        _before("    def _wait(self, call: Call[T]) -> T:", GENERAL_QUESTION),
     ),
 )  # fmt: skip
 
