@@ -130,7 +130,7 @@ SECOND_MACHINE = Section(
     "A second machine",
     "A primary of one side, and a replica of the other that is killed meanwhile, by RocketMQ's default HA protocol.",
     ("replica Apache 5.5.0", "replica Apache 4.9.7", "primary Apache 5.5.0", "primary Apache 4.9.7"),
-    ("the logs are equal, byte for byte",),
+    ("the logs are equal, byte for byte", "the replica has the topics"),
 )
 
 SPARK = Section(

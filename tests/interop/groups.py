@@ -43,6 +43,7 @@ OF_FILE = {
     "test_accounts.py": Group.OWN_SERVERS,
     "test_tls.py": Group.OWN_SERVERS,
     "test_permissions.py": Group.OWN_SERVERS,
+    "test_replication.py": Group.APACHE_4,
     "test_java_checks.py": Group.OWN_SERVERS,
     "test_compatibility.py": Group.DOCUMENT,
 }

@@ -13,6 +13,7 @@ from tests.interop.ours import GantryCluster
 from tests.interop.process import poll
 
 TOPIC = "replicated"
+ROWS = ("the logs are equal, byte for byte", "the replica has the topics")
 LOG = Path("commitlog", "0" * 20)
 
 
@@ -47,6 +48,8 @@ def play(clusters: tuple[GantryCluster | ApacheCluster, GantryCluster | ApacheCl
     poll(lambda: len(log_of(root / "b")) == len(log_of(root / "a")), "rest of the log")
     assert log_of(root / "b") == log_of(root / "a")
     assert log_of(root / "a").count(b"k39") >= 3
+    topics = root / "b" / "config" / "topics.json"
+    poll(lambda: topics.exists() and f'"{TOPIC}"' in topics.read_text(), "topic of the replica")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,7 @@ def play(clusters: tuple[GantryCluster | ApacheCluster, GantryCluster | ApacheCl
         pytest.param(
             ours,
             version,
-            marks=pytest.mark.feature("the logs are equal, byte for byte", column=f"{other} Apache {version}"),
+            marks=pytest.mark.feature(*ROWS, column=f"{other} Apache {version}"),
         )
         for ours, other in (("primary", "replica"), ("replica", "primary"))
         for version in ("5.5.0", "4.9.7")

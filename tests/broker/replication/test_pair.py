@@ -52,12 +52,13 @@ def log_of(broker: Broker) -> bytes:
 
 def test_a_replica_has_the_same_bytes_topics_groups_and_offsets(tmp_path: Path) -> None:
     async def work() -> None:
-        async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port()) as primary:
+        files = {"mapped_file_size_commit_log": 1 << 20}  # the log has several
+        async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port(), **files) as primary:
             await primary.create_topic("orders", queues=1)
             for number in range(50):
                 await primary.sent("orders", b"%d" % number)
-            async with replica_of(primary, tmp_path / "b") as replica:
-                for number in range(50):
+            async with replica_of(primary, tmp_path / "b", **files) as replica:
+                for number in range(120):
                     await primary.sent("orders", b"x" * 30_000 + b"%d" % number)
                 primary.broker.offsets.commit("CG", "orders", 0, 7)
                 await until(lambda: replica.store.written == primary.broker.store.written)

@@ -12,7 +12,7 @@ from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.files.groups import Group
 from gantrymq.protocol.headers import topics as headers
 from gantrymq.protocol.headers.tools import UpdateForbidden
-from gantrymq.protocol.headers.topics import GroupOnly
+from gantrymq.protocol.headers.topics import AllGroupsAnswer, GroupOnly
 
 
 class GroupHandler:
@@ -43,8 +43,9 @@ class GroupHandler:
         return encode_response(command, ResponseCode.SUCCESS, body=group.encode())
 
     def all_groups(self, session: ClientSession, command: Command) -> bytes:
-        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
-        return encode_response(command, ResponseCode.SUCCESS, body=self._groups.encoded_table())
+        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG. Whoever asks for pages gets everything as the first one."""
+        header = AllGroupsAnswer(total_group_num=len(self._groups.table().subscription_group_table))
+        return encode_response(command, ResponseCode.SUCCESS, header, self._groups.encoded_table())
 
     def forbid(self, session: ClientSession, command: Command) -> bytes:
         """UPDATE_AND_GET_GROUP_FORBIDDEN."""

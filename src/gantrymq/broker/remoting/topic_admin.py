@@ -12,7 +12,7 @@ from gantrymq.protocol.bodies.topics import TopicConfigList, TopicList
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.files.topics import TopicConfig
-from gantrymq.protocol.headers.topics import CreateTopic, TopicOnly
+from gantrymq.protocol.headers.topics import AllTopicsAnswer, CreateTopic, TopicOnly
 
 
 class TopicHandler:
@@ -47,8 +47,9 @@ class TopicHandler:
         return encode_response(command, ResponseCode.SUCCESS, body=config.encode())
 
     def all_topics(self, session: ClientSession, command: Command) -> bytes:
-        """GET_ALL_TOPIC_CONFIG."""
-        return encode_response(command, ResponseCode.SUCCESS, body=self._topics.encoded_table())
+        """GET_ALL_TOPIC_CONFIG. Whoever asks for pages gets everything as the first one."""
+        header = AllTopicsAnswer(total_topic_num=len(self._topics.table().topic_config_table))
+        return encode_response(command, ResponseCode.SUCCESS, header, self._topics.encoded_table())
 
     def system_topics(self, session: ClientSession, command: Command) -> bytes:
         """GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""

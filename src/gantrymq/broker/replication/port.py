@@ -55,6 +55,8 @@ class Port:
         self.replicas: list[Replica] = []
         """The connections, oldest first."""
         self.address = ""
+        self._refused: dict[str, str] = {}
+        """Address to the reason that was logged last: a replica tries again every second."""
 
     async def start(self) -> None:
         """Raises Unreachable when the port is in use."""
@@ -87,13 +89,16 @@ class Port:
     def came(self, replica: Replica) -> bool:
         """Whether a connection may stay."""
         if self._allowed and replica.identity not in self._allowed:
-            log.error(
-                "refused a replica at %s: haAllowedAddresses does not name its address. If it is yours, add it there",
-                replica.identity,
-            )
+            self.refused(replica.identity, "haAllowedAddresses does not name its address. If it is yours, add it there")
             return False
         self.replicas.append(replica)
         return True
+
+    def refused(self, identity: str, reason: str) -> None:
+        """A connection ends because of what the other side said, or is."""
+        if self._refused.get(identity) != reason:
+            self._refused[identity] = reason
+            log.error("replica %s is refused: %s", identity, reason)
 
     def gone(self, replica: Replica) -> None:
         if replica in self.replicas:
@@ -149,7 +154,7 @@ class Replica:
                 if was_new:
                     log.info("replica %s follows from log offset %d on", self.identity, self.sending.next_place)
         except RemoteProtocolError as error:
-            log.error("replica %s is refused: %s", self.identity, error)
+            self._port.refused(self.identity, str(error))
             self.end()
             return
         self._port.confirmed(self)

@@ -23,6 +23,19 @@ class CreateTopic(Header, frozen=True, kw_only=True):
     force: bool | None = None
 
 
+class AllTopicsAnswer(Header, frozen=True, kw_only=True):
+    """Answer to GET_ALL_TOPIC_CONFIG. Replicas of 5.5 ask for pages until they have so many. Source:
+    GetAllTopicConfigResponseHeader; reference "replication", section 3."""
+
+    total_topic_num: Int
+
+
+class AllGroupsAnswer(Header, frozen=True, kw_only=True):
+    """Answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG, likewise."""
+
+    total_group_num: Int
+
+
 class TopicOnly(Header, frozen=True, kw_only=True):
     """Requests about one topic: DELETE_TOPIC_IN_BROKER, GET_TOPIC_CONFIG, ..."""
 
