@@ -106,7 +106,7 @@ class Halves:
         self._outcome: ListenerAnswer | None = None
         self._answered = 0
         """How many half messages were answered, by a broker or by an error."""
-        self._thread: tuple[int, Done] | None = None
+        self._listens: tuple[int, Done] | None = None
         """A thread that waits for so many answers; see ``tell_thread``."""
         self._waiting: list[Callable[[], bool]] = []
         """Who waits: each is called after every step, until it returns True."""
@@ -183,13 +183,13 @@ class Halves:
         The loop counts an answer and then looks for a thread. The thread does it the other way round. So one of the
         two sees what the other one did.
         """
-        self._thread = (count, done)
+        self._listens = (count, done)
         self._tell_thread()
 
     def _tell_thread(self) -> None:
-        waits = self._thread
+        waits = self._listens
         if waits is not None and (self._failed is not None or self._answered >= waits[0]):
-            self._thread = None
+            self._listens = None
             waits[1](None, self._failed or self._not_ready())
 
     async def stored(self) -> None:
