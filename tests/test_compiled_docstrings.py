@@ -42,7 +42,7 @@ def found(module: Any, name: str) -> Any:
     """What has this qualified name; None: the module has deleted it, or the name is mangled."""
     for part in name.split("."):
         module = inspect.getattr_static(module, part, None)
-    return module
+    return module.__func__ if isinstance(module, staticmethod) else module
 
 
 def text_of(thing: Any) -> str:

@@ -41,8 +41,9 @@ def wants_compiled() -> bool:
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    # msgspec: mypy reads the types of what the sources import. The other packages are read as Any.
-    compiling = [MYPY, "msgspec>=0.19", "h11>=0.14", "prometheus-client>=0.22"] if wants_compiled() else []
+    # mypy reads the types of what the sources import. The other packages are read as Any.
+    types = ["msgspec>=0.19", "h11>=0.14", "prometheus-client>=0.22", "sqlalchemy>=2.0.40", "psycopg>=3.2"]
+    compiling = [MYPY, *types] if wants_compiled() else []
     return [*build_meta.get_requires_for_build_wheel(config_settings), *compiling]
 
 
