@@ -198,7 +198,7 @@ def test_an_expression_of_the_group_is_refused_where_properties_may_not_select(l
     data = SubscriptionData(topic=TOPIC, sub_string="TAGS = 'Z'", expression_type="SQL92", sub_version=3)
     subscribe(lab, data)
     lab.filters.subscribed(GROUP, [data])
-    assert refusal(lab, subscription=None, subscription_version=3) is Refusal.FAILED
+    assert refusal(lab, subscription=None, subscription_version=3) is Refusal.SWITCHED_OFF
 
 
 # Refusals.
@@ -210,7 +210,7 @@ def test_refusals(lab: PullLab) -> None:
     assert refusal(lab, queue_id=2) is Refusal.PARAMETER_INVALID
     assert refusal(lab, queue_id=-1) is Refusal.PARAMETER_INVALID
     assert refusal(lab, subscription=InlineSubscription("a >", "SQL92")) is Refusal.SELECTOR_INVALID
-    assert refusal(lab, subscription=InlineSubscription("a > 1", "SQL92")) is Refusal.FAILED
+    assert refusal(lab, subscription=InlineSubscription("a > 1", "SQL92")) is Refusal.SWITCHED_OFF
     assert refusal(lab, client=PlainClient(writable=False)) is Refusal.ANSWERS_UNREAD
 
 

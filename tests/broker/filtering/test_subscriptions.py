@@ -28,7 +28,7 @@ def test_expressions_can_be_used_where_properties_may_select() -> None:
     assert selection_of(FILTERING, "a > 1", "SQL92").takes(0, "a\x012\x02")
     with pytest.raises(Refused, match="enablePropertyFilter") as caught:
         selection_of(PLAIN, "a > 1", "SQL92")
-    assert caught.value.reason is Refusal.FAILED
+    assert caught.value.reason is Refusal.SWITCHED_OFF
 
 
 @pytest.mark.parametrize(("expression", "kind"), [("a >", "SQL92"), ("", "SQL92"), ("a", "REGEX")])
@@ -46,7 +46,7 @@ def test_a_client_asks_before_it_subscribes(caplog: pytest.LogCaptureFixture) ->
     check_selector(PLAIN, "G", data("A || B", "TAG"))
     check_selector(FILTERING, "G", data("a > 1"))
     for config, expression, reason in (
-        (PLAIN, "a > 1", Refusal.FAILED),
+        (PLAIN, "a > 1", Refusal.SWITCHED_OFF),
         (FILTERING, "a >", Refusal.SELECTOR_INVALID),
     ):
         with pytest.raises(Refused) as caught:

@@ -178,9 +178,9 @@ def _watch_halves(points: Points) -> None:
         return told
 
     def thread_told(halves: Halves) -> None:
-        waits = halves._thread is not None
+        waits = halves._listens is not None
         tell_thread(halves)
-        if waits and halves._thread is None:
+        if waits and halves._listens is None:
             points.reach("halves_stored")
 
     def halves_ended(*arguments: Any) -> bool:
