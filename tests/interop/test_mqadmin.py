@@ -126,7 +126,7 @@ OURS_ALONE = {
     "bindAddress", "decisiveCheckGrace", "decisiveCheckGraceAtStart", "grpcPort", "httpBindAddress", "httpPort",
     "longPollingGatherMills", "maxConnections", "maxConnectionsPerHost",
     "maxBytesInFlight", "maxBytesInFlightPerHost", "maxRequestsPerSecond", "slowReaderTimeout", "firstRequestTimeout",
-    "shortPollingTimeMills", "diskSpaceReserve", "maxTopics", "maxConsumerGroups", "orderlyLockGrace",
+    "haAllowedAddresses", "shortPollingTimeMills", "diskSpaceReserve", "maxTopics", "maxConsumerGroups", "orderlyLockGrace",
     "enableTopicMessageTypeCheck",  # a setting of Apache's proxy
     # Apache has these in its AuthConfig, which the command does not show; plainAclFile is ours.
     "authenticationEnabled", "authorizationEnabled", "initAuthenticationUser", "innerClientAuthenticationCredentials",
@@ -138,6 +138,8 @@ DIFFERENT = {
     "transactionOpMsgMaxSize": "the shared cluster of Apache writes each op message at once",
     "syncFlushTimeout": "a sender waits as long as the disk takes, unless a limit is set",
     "registerBrokerTimeoutMills": "a name server that does not answer is given up sooner",
+    "haListenPort": "no port is open that whoever reaches it may read everything from, unless it is set",
+    "inSyncReplicas": "a SYNC_MASTER that waits for nobody is none",
     "listenPort": "each its own",
     "namesrvAddr": "each its own",
     "storePathRootDir": "each its own",
