@@ -126,7 +126,8 @@ OURS_ALONE = {
     "bindAddress", "decisiveCheckGrace", "decisiveCheckGraceAtStart", "grpcPort", "httpBindAddress", "httpPort",
     "longPollingGatherMills", "maxConnections", "maxConnectionsPerHost",
     "maxBytesInFlight", "maxBytesInFlightPerHost", "maxRequestsPerSecond", "slowReaderTimeout", "firstRequestTimeout",
-    "haAllowedAddresses", "shortPollingTimeMills", "diskSpaceReserve", "maxTopics", "maxConsumerGroups", "orderlyLockGrace",
+    "haAllowedAddresses", "shortPollingTimeMills", "diskSpaceReserve", "maxTopics", "maxConsumerGroups",
+    "orderlyLockGrace",
     "enableTopicMessageTypeCheck",  # a setting of Apache's proxy
     # Apache has these in its AuthConfig, which the command does not show; plainAclFile is ours.
     "authenticationEnabled", "authorizationEnabled", "initAuthenticationUser", "innerClientAuthenticationCredentials",
