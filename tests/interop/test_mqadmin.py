@@ -129,6 +129,7 @@ OURS_ALONE = {
     "haAllowedAddresses", "shortPollingTimeMills", "diskSpaceReserve", "maxTopics", "maxConsumerGroups",
     "orderlyLockGrace",
     "enableTopicMessageTypeCheck",  # a setting of Apache's proxy
+    "haMasterAddress",  # not shown while it is not set
     # Apache has these in its AuthConfig, which the command does not show; plainAclFile is ours.
     "authenticationEnabled", "authorizationEnabled", "initAuthenticationUser", "innerClientAuthenticationCredentials",
     "authenticationWhitelist", "authorizationWhitelist", "authConfigPath", "aclEnable", "plainAclFile",
