@@ -27,20 +27,6 @@ chosen = load("chosen")
 backend = load("backend")
 
 
-@pytest.fixture(autouse=True)
-def with_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rules of the client and of ``sql`` are tried, too."""
-    monkeypatch.setenv(chosen.ON_TRIAL, "1")
-
-
-def test_the_client_is_compiled_on_trial_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    files = {"client/sending/one.py": "X = 1", "broker/one.py": "X = 1"}
-    assert reasons(tmp_path, files) == {"broker.one": None, "client.sending.one": None}
-    for value in ("", "0"):
-        monkeypatch.setenv(chosen.ON_TRIAL, value)
-        assert reasons(tmp_path, files) == {"broker.one": None}
-
-
 def reasons(source: Path, files: dict[str, str]) -> dict[str, str | None]:
     for name, text in files.items():
         path = source / "gantrymq" / name
@@ -120,7 +106,7 @@ def test_what_mypyc_cannot_do_for_a_client_stays_python(tmp_path: Path, text: st
 def test_no_attribute_becomes_a_keyword_of_c() -> None:
     """mypyc puts a _ before the name of an attribute."""
     keywords = {"_thread", "_inline", "_asm", "_typeof", "_volatile", "_const", "_signed", "_attribute", "_label"}
-    for package in chosen.packages():
+    for package in chosen.COMPILED_PACKAGES:
         for path in (chosen.SOURCE / "gantrymq" / package.replace(".", "/")).rglob("*.py"):
             found = {
                 name for name in keywords if f"self.{name} " in path.read_text() or f"self.{name}:" in path.read_text()

@@ -30,8 +30,6 @@ __all__ = [
 ]
 
 SWITCH: Final = "GANTRY_COMPILE"
-CLIENT: Final = "GANTRY_COMPILE_CLIENT"
-"""Asks for the client and ``gantrymq.sql``, too; see ``chosen.py``."""
 MYPY: Final = "mypy>=2.4,<3"
 """With its compiler mypyc. What an older one makes of these sources nobody has tried."""
 
@@ -44,9 +42,7 @@ def wants_compiled() -> bool:
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
     # mypy reads the types of what the sources import. The other packages are read as Any.
-    types = ["msgspec>=0.19", "h11>=0.14", "prometheus-client>=0.22"]
-    if os.environ.get(CLIENT, "0") not in ("", "0"):
-        types += ["sqlalchemy>=2.0.40", "psycopg>=3.2"]
+    types = ["msgspec>=0.19", "h11>=0.14", "prometheus-client>=0.22", "sqlalchemy>=2.0.40", "psycopg>=3.2"]
     compiling = [MYPY, *types] if wants_compiled() else []
     return [*build_meta.get_requires_for_build_wheel(config_settings), *compiling]
 

@@ -7,7 +7,6 @@ tree wherever there is one, so that a module may move to another package and nob
 from __future__ import annotations
 
 import ast
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,14 +16,13 @@ from typing import Final
 
 SOURCE: Final = Path(__file__).resolve().parent.parent.parent / "src"
 
-COMPILED_PACKAGES: Final = ("broker", "message", "observability", "protocol", "remoting", "store", "transactions")
-"""Where the time of a broker goes. A package that does not exist (yet, or any more) is no mistake."""
-CLIENT_PACKAGES: Final = (
+COMPILED_PACKAGES: Final = (
+    "broker", "message", "observability", "protocol", "remoting", "store", "transactions",
     "client.connection", "client.metrics", "client.sending", "client.tracing", "sql.rows", "sql.rules",
     "sql.transaction",
 )  # fmt: skip
-"""Where that of a client goes. They are compiled only when ``ON_TRIAL`` is set: not every test has run on them yet."""
-ON_TRIAL: Final = "GANTRY_COMPILE_CLIENT"
+"""Where the time of a broker goes, and that of a client. A package that does not exist (yet, or any more) is not a
+mistake."""
 
 OF_USERS: Final = ("client", "sql")
 """Packages in which a module that defines a name of ``PUBLIC`` stays Python: see ``_PUBLIC_REASON``."""
@@ -94,19 +92,9 @@ def modules(source: Path = SOURCE) -> list[Module]:
     return [Module(names[name], name, reasons[name]) for name in sorted(reasons)]
 
 
-def with_client() -> bool:
-    """Whether the client and ``gantrymq.sql`` are compiled, too."""
-    return os.environ.get(ON_TRIAL, "0") not in ("", "0")
-
-
-def packages() -> tuple[str, ...]:
-    """The packages of which modules are compiled, below ``gantrymq``."""
-    return (*COMPILED_PACKAGES, *CLIENT_PACKAGES) if with_client() else COMPILED_PACKAGES
-
-
 def _is_chosen(name: str) -> bool:
     below = name.partition(".")[2]
-    return below in COMPILED_MODULES or any(f"{below}.".startswith(f"{package}.") for package in packages())
+    return below in COMPILED_MODULES or any(f"{below}.".startswith(f"{package}.") for package in COMPILED_PACKAGES)
 
 
 def compiled(source: Path = SOURCE) -> list[Module]:

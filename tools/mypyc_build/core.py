@@ -91,8 +91,6 @@ def report(done: int, total: int, what: str) -> None:
 
 def make(home: Path) -> Path:
     manifest: dict[str, object] = {"python": EXTENSION_SUFFIXES[0], "sources": sources()}
-    if chosen.with_client():
-        manifest["packages"] = chosen.packages()
     target = home / key(manifest)
     if not (target / MANIFEST).exists():
         shutil.rmtree(target, ignore_errors=True)

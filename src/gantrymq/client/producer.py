@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Unpack
@@ -75,8 +74,8 @@ class Producer(Lifetime):
         self._figures = CLIENTS.made(self._endpoint.life, self.group)
         self._delivery = Delivery(self._endpoint, self._config, self._figures)
         self._stamps = Stamps(self._endpoint.next_unique_key, {})
-        sender = Sender(self._endpoint, config, self._delivery, self._stamps, self.group)
-        self._send, self._frame, self._frames_of = sender.send, sender.frame, sender.frames_of
+        self._sender = sender = Sender(self._endpoint, config, self._delivery, self._stamps, self.group)
+        self._send, self._frames_of, self._in_namespace = sender.send, sender.frames_of, sender.in_namespace
         self._packed, self._limit, self._deadline = sender.packed, sender.limit_ms, sender.deadline
         self._replies = Replies(self._endpoint, config.max_message_bytes)
         self._trace = MessageTrace(self._endpoint, self.group, config.trace_topic) if config.trace else None
@@ -364,15 +363,6 @@ class Producer(Lifetime):
             raise
         act.done(result)
         return result
-
-    def _in_namespace(self, message: Message) -> Message:
-        """The message with its topic as brokers know it."""
-        topic = with_namespace(self._config.namespace, message.topic)
-        if topic == message.topic:
-            return message
-        spaced = copy.copy(message)
-        spaced.topic = topic
-        return spaced
 
     def _header(self, queue: MessageQueue, text: str, flag: int, *, sys_flag: int, batch: bool) -> SendMessage:
         return SendMessage(

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
-from typing import Any, Final, Unpack
+from typing import Any, Unpack
 
 from gantrymq.client.config import TransactionProducerConfig, settings_of
 from gantrymq.client.connection.cluster_brokers import ClusterBrokers
@@ -26,35 +26,24 @@ from gantrymq.client.listener import (
 )
 from gantrymq.client.metrics.figures import OutboxFigures
 from gantrymq.client.producer import Producer
-from gantrymq.client.results import SendResult, SendStatus, TransactionSendResult
+from gantrymq.client.results import SendStatus, TransactionSendResult
 from gantrymq.client.sending.check_back import CheckBack
-from gantrymq.client.sending.first_attempt import FirstAttempt
-from gantrymq.client.sending.half_ends import HalfEnds, result_of
 from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.half_stamps import HalfStamps
-from gantrymq.client.sending.halves import Begun, Halves
+from gantrymq.client.sending.halves import Halves
 from gantrymq.client.sending.longest_transaction import LongestTransaction
 from gantrymq.client.sending.sent_half import SentHalf
-from gantrymq.client.tracing.watch import Act, Watch
+from gantrymq.client.sending.transaction_sender import TransactionSender
 from gantrymq.errors import (
     ConfigError,
-    MessageIllegal,
 )
-from gantrymq.message import flags, properties
 from gantrymq.message.message import Message
-from gantrymq.message.parts import id_of
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.message.validation import check_in_transaction
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Command
-from gantrymq.protocol.message_ids import log_offset_of
 from gantrymq.remoting.channel import ClientChannel
 
 log = logging.getLogger("gantrymq.client")
-
-_IDS: Final = frozenset({properties.UNIQ_KEY, properties.TRANSACTION_ID})
-"""Properties that would make a message part of another transaction, or of none."""
-INTERRUPTED: Final = ListenerAnswer(LocalTransactionState.UNKNOWN, remark="the local transaction was interrupted")
 
 
 class LocalRun:
@@ -96,19 +85,21 @@ class TransactionProducer(Producer):
             if not callable(getattr(listener, method, None)):
                 raise ConfigError(f"the listener has no method {method}; see gantrymq.TransactionListener")
         self.listener = listener
-        self._half_stamps = HalfStamps(self._endpoint, self.group, decisive=is_decisive(listener))
+        stamps = HalfStamps(self._endpoint, self.group, decisive=is_decisive(listener))
         self._memory = HalfMemory(self._config.remembered_transactions)
+        self._halves = TransactionSender(
+            self._endpoint, self._config, self._delivery, self._sender, stamps, self._memory, self._figures,
+            self._watch, self.group,
+        )  # fmt: skip
         self._checks: CheckBack | None = None
         self._cluster = None if self._config.topics else ClusterBrokers(self._endpoint)
-        self._ends = HalfEnds(self._endpoint, self._delivery, self._memory, self._config, self.group)
-        self._open: set[str] = set()
-        """The ids of transactions between ``begin`` and their end here."""
 
     async def start(self) -> None:
         if self._checks is None:
             self._checks = CheckBack(
                 self._endpoint, self.group, self.listener, self._memory, self._config, self._watch, self._figures
             )
+            self._halves.ask = self._checks.ask_about
         await super().start()
 
     def _start_tasks(self) -> None:
@@ -121,7 +112,7 @@ class TransactionProducer(Producer):
         broker is back, it must hear that their sender is alive."""
         known = super()._brokers() if self._cluster is None else self._cluster.addresses()
         routes = self._endpoint.routes
-        named = {self._memory.broker_of(transaction_id) for transaction_id in self._open}
+        named = {self._memory.broker_of(transaction_id) for transaction_id in self._halves.open}
         gone = {routes.last_master(name) for name in named if name and routes.master(name) is None}
         return [*known, *sorted(address for address in gone if address is not None and address not in known)]
 
@@ -166,7 +157,7 @@ class TransactionProducer(Producer):
         (UNKNOWN is sent to the broker, which will check the transaction later). A listener in a thread continues, and
         its answer ends the transaction.
         """
-        half = await self.begin(message, transaction_id)
+        half = await self._halves.begin(message, transaction_id)
         method = self.listener.execute_local_transaction
         if is_async(method) or self._config.inline_listener:
             return await self._run(half, call, method, arg)
@@ -186,14 +177,14 @@ class TransactionProducer(Producer):
         transaction_id: str | None,
     ) -> TransactionSendResult:
         """``send_in_transaction`` for the blocking producer: ``run`` is called in the thread of its caller."""
-        run.half = await self.begin(message, transaction_id)
+        run.half = await self._halves.begin(message, transaction_id)
         return await self._run(run.half, partial(in_caller, run), self.listener.execute_local_transaction, arg)
 
     async def _run(
         self, half: SentHalf, call: Callable[..., Awaitable[ListenerAnswer]], method: Callable[..., object], arg: Any
     ) -> TransactionSendResult:
         if half.result.status is not SendStatus.SEND_OK:
-            return await self.finish(half, ListenerAnswer(LocalTransactionState.ROLLBACK))
+            return await self._halves.finish(half, ListenerAnswer(LocalTransactionState.ROLLBACK))
         if self._watch is not None:
             method = self._watch.executing(half.given, method)
         try:
@@ -201,7 +192,7 @@ class TransactionProducer(Producer):
         except BaseException:
             self.interrupted(half)
             raise
-        return await self.finish(half, outcome)
+        return await self._halves.finish(half, outcome)
 
     # The steps of a transaction, for programs that run the local transaction themselves.
 
@@ -210,7 +201,7 @@ class TransactionProducer(Producer):
         on; then a check that comes to this process gives it up (``Halves.longest``). None: as long as it likes."""
         longest = None if longest_s is None else LongestTransaction(self._endpoint.clock, longest_s)
         local = None if self._watch is None else self._watch.local_transaction()
-        return Halves(self, self._endpoint.tasks, longest, local)
+        return Halves(self._halves, self._endpoint.tasks, longest, local)
 
     def start_task(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A task that ends with this producer, at the latest."""
@@ -226,176 +217,30 @@ class TransactionProducer(Producer):
 
     def check(self, message: Message) -> None:
         """Raise MessageIllegal for a message that cannot be sent in a transaction."""
-        check_in_transaction(message, self._config.max_message_bytes)
+        self._halves.check(message)
 
     async def begin(
         self, message: Message, transaction_id: str | None = None, longest: LongestTransaction | None = None
     ) -> SentHalf:
         """Send the half message. End each half message that this returns with ``finish`` or ``interrupted``.
         ``longest``: how long its local transaction may take."""
-        self._endpoint.check_usable()
-        self.check(message)
-        values = {name: value for name, value in message.properties.items() if name not in _IDS}
-        if transaction_id is not None:
-            values[properties.UNIQ_KEY] = id_of("transaction_id", transaction_id)
-        given, act = message.with_properties(values), None
-        if self._watch is not None:
-            given, act = self._watch.sending(given, half=True)
-            values = given.properties
-        message = self._in_namespace(given)
-        self._delivery.in_flight += 1
-        key = ""
-        try:
-            if self._endpoint.routes.known(message.topic) is None:
-                # This comes before the id is made: the id contains our address, known from the first connection on.
-                await self._delivery.queues(message.topic, self._deadline(None))
-            if not self._half_stamps.complete:
-                brokers = sorted(self._endpoint.routes.masters())
-                await self._half_stamps.find_out(brokers, self._deadline(None))
-            if transaction_id in self._open:  # no await comes after this, so two calls cannot begin with one id
-                raise MessageIllegal(
-                    f"the transaction {transaction_id!r} is still running in this process; wait for its end"
-                )
-            stamp = key, _ = self._half_stamps.stamp(values, self._endpoint.clock.wall_ms())
-            values[properties.UNIQ_KEY] = key
-            self._open.add(key)
-            self._memory.started(key, longest)
-            # After an attempt with an unknown outcome only the same broker is tried, because no other broker can join
-            # the two half messages.
-            result = await self._send(message, None, None, flags.PREPARED, stamp, stay=True)
-            log_offset = log_offset_of(result.offset_message_id)
-        except BaseException as error:
-            if act is not None:
-                act.failed(error)
-            # The local transaction will not run. If a half was stored nevertheless, its check is answered ROLLBACK.
-            self._memory.ended(key, LocalTransactionState.ROLLBACK)
-            self._open.discard(key)
-            raise
-        finally:
-            self._delivery.in_flight -= 1
-        if act is not None:
-            act.done(result)
-        self._memory.placed(key, result.queue.broker_name, log_offset)
-        return SentHalf(given, message, result, log_offset)
-
-    def begin_now(self, message: Message, longest: LongestTransaction | None, then: Callable[[Begun], None]) -> bool:
-        """``begin`` without a task, for a message that ``check`` has accepted, and that belongs to us from now on.
-        ``then`` gets what ``begin`` would return or raise. False: nothing was done, because something must be waited
-        for first. Raises Closed, UsedAfterFork, RouteNotFound and MessageIllegal."""
-        self._endpoint.check_usable()
-        values = message.properties
-        if not self._half_stamps.complete or not _IDS.isdisjoint(values):
-            return False
-        given, message = message, self._in_namespace(message)
-        clock = self._endpoint.clock
-        started = clock.monotonic()
-        way = self._delivery.way(message.topic, None, started)
-        if way is None:
-            return False
-        act = None
-        if self._watch is not None:
-            given, act = self._watch.sending(given, half=True)
-            message, values = self._in_namespace(given), given.properties
-        born_ms = clock.wall_ms()
-        try:
-            key, text = self._half_stamps.stamp(values, born_ms)
-        except MessageIllegal as error:
-            if act is not None:
-                act.failed(error)
-            raise
-        values[properties.UNIQ_KEY] = key
-        body, packed = self._packed(message.body)
-        sys_flag = flags.PREPARED | packed
-        make = partial(self._frame, sys_flag, born_ms, message.flag, text, body)
-        begun = partial(self._begun, given, message, key, act, then)
-        self._delivery.in_flight += 1
-        self._open.add(key)
-        self._memory.started(key, longest)
-        limit_ms = self._config.send_timeout_ms
-        FirstAttempt(self._delivery, self._endpoint.tasks, way, key, make, started, limit_ms, begun).send()
-        return True
-
-    def _begun(
-        self,
-        given: Message,
-        message: Message,
-        key: str,
-        act: Act | None,
-        then: Callable[[Begun], None],
-        sent: SendResult | BaseException,
-    ) -> None:
-        self._delivery.in_flight -= 1
-        begun: Begun
-        try:
-            if isinstance(sent, BaseException):
-                raise sent
-            begun = SentHalf(given, message, sent, log_offset_of(sent.offset_message_id))
-        except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
-            if act is not None:
-                act.failed(error)
-            # As in ``begin``: if a half was stored nevertheless, its check is answered ROLLBACK.
-            self._memory.ended(key, LocalTransactionState.ROLLBACK)
-            self._open.discard(key)
-            begun = error
-        else:
-            if act is not None:
-                act.done(begun.result)
-            self._memory.placed(key, begun.result.queue.broker_name, begun.log_offset)
-        then(begun)
+        return await self._halves.begin(message, transaction_id, longest)
 
     async def finish(self, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         """End a half message as its local transaction ended. Raises TransactionConflict."""
-        act = None if self._watch is None else self._watch.ending(half.given, half.result, outcome.state)
-        try:
-            self._memory.ended(half.transaction_id, outcome.state)
-            self._figures.of_sends(half.message.topic).ended(outcome.state)
-            if outcome.error is not None:
-                log.warning("transaction %s: %s", half.transaction_id, outcome.remark, exc_info=outcome.error)
-            if outcome.state is LocalTransactionState.UNKNOWN:
-                self._ends.tell_unknown(half, outcome)
-                result = result_of(half, outcome, decided=False)
-            else:
-                result = await self._ends.decide(half, outcome)
-                if not result.decided:
-                    self._figures.of_sends(half.message.topic).unconfirmed += 1
-        except BaseException as error:
-            if act is not None:
-                act.failed(error)
-            raise
-        finally:
-            self._open.discard(half.transaction_id)
-        if act is not None:
-            act.done(result)
-        return result
+        return await self._halves.finish(half, outcome)
 
     async def finish_late(self, half: SentHalf, outcome: ListenerAnswer) -> None:
         """``finish`` did not decide it: repeat it for a while, until the broker has answered. Where the outcome was not
         known, the listener is asked first."""
-        if self._checks is not None:
-            decide = self._ends.decide if self._watch is None else partial(self._decide, self._watch)
-            await self._ends.decide_late(half, outcome, self._checks.ask_about, decide)
-
-    async def _decide(self, watch: Watch, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
-        act = watch.ending(half.given, half.result, outcome.state)
-        try:
-            result = await self._ends.decide(half, outcome)
-        except BaseException as error:
-            act.failed(error)
-            raise
-        act.done(result)
-        return result
+        await self._halves.finish_late(half, outcome)
 
     def interrupted(self, half: SentHalf) -> None:
         """The local transaction was interrupted: send UNKNOWN to the broker, without waiting for an answer."""
-        self._memory.ended(half.transaction_id, LocalTransactionState.UNKNOWN)
-        self._figures.of_sends(half.message.topic).ended(LocalTransactionState.UNKNOWN)
-        if self._watch is not None:
-            self._watch.ending(half.given, half.result, LocalTransactionState.UNKNOWN).done()
-        self._open.discard(half.transaction_id)
-        self._ends.tell_unknown(half, INTERRUPTED)
+        self._halves.interrupted(half)
 
     def _idle(self) -> bool:
-        return super()._idle() and not self._open
+        return super()._idle() and not self._halves.open
 
     def _pushed(self, channel: ClientChannel, command: Command) -> None:
         if command.code == RequestCode.CHECK_TRANSACTION_STATE and self._checks is not None:

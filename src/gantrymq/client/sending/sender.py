@@ -5,10 +5,12 @@ The producers that users see stay Python, and this is compiled (docs/compiled.md
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 
 from gantrymq.client.config import ProducerConfig
 from gantrymq.client.connection.endpoint import Endpoint
+from gantrymq.client.connection.namespaces import with_namespace
 from gantrymq.client.results import SendResult
 from gantrymq.client.sending.delivery import Delivery, Tried
 from gantrymq.client.sending.send_frame import SendFrames
@@ -100,6 +102,15 @@ class Sender:
         check_timeout(timeout_ms)
         assert isinstance(timeout_ms, int)  # which is what it checks
         return timeout_ms
+
+    def in_namespace(self, message: Message) -> Message:
+        """The message with its topic as brokers know it."""
+        topic = with_namespace(self._config.namespace, message.topic)
+        if topic == message.topic:
+            return message
+        spaced = copy.copy(message)
+        spaced.topic = topic
+        return spaced
 
     def packed(self, body: bytes) -> tuple[bytes, int]:
         """The body on the wire and its system flag: the body is compressed only when that makes it smaller."""
