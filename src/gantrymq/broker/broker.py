@@ -261,9 +261,11 @@ class Broker:
         served = Served(parts.place, self.operations, self, self.metrics, WriteGate(closed=role is not Role.PRIMARY))
         for door in self.doors:
             door.serve(served)
-        self.duties = Duties(
-            duties_of(role, OnDuty(parts, self.operations, self.registration, self._access, self._client, self._copies))
-        )
+        on = OnDuty(
+            parts, self.operations, self.registration, self._access, self._client, self._copies,
+            self.client_limits.connections,
+        )  # fmt: skip
+        self.duties = Duties(duties_of(role, on))
 
     async def become(self, role: Role) -> None:
         """Change the role of this running broker; clients stay connected. Returns when no duty of the old role goes on

@@ -88,6 +88,9 @@ class ReplicationSettings:
     users needs it. Our own key."""
     ha_master_address: str = ""
     """``host:port`` of the primary's HA port, for a replica; empty: the name servers know it."""
+    ha_cut_surplus: bool = field(default=False, metadata=LIVE)
+    """Whether a replica cuts from its log what its primary does not have, also what it got from a primary. It is kept
+    in files. A former primary always cuts what it wrote alone. Our own key."""
     in_sync_replicas: int = 2
     """How many brokers must have a message before a SYNC_MASTER says so, itself included. Apache's default is 1."""
     slave_timeout: int = 3_000

@@ -18,10 +18,12 @@ from gantrymq.broker.parts import Parts
 from gantrymq.broker.registries.filters import SAVE_SECONDS
 from gantrymq.broker.replication.copies import Copies
 from gantrymq.broker.replication.duties import following, sending
+from gantrymq.broker.replication.promotion import unmark
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.retention import RETENTION_SECONDS
 from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS
 from gantrymq.remoting.client import RemotingClient
+from gantrymq.runtime.limits.connections import OpenConnections
 from gantrymq.store.room import LOOK_SECONDS
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ class OnDuty:
     """For requests to other servers."""
     copies: Copies | None
     """What must have a record beside this broker; None: nothing."""
+    connections: OpenConnections
+    """Counts the connections of all ports."""
 
 
 def duties_of(role: Role, on: OnDuty) -> list[Duty]:
@@ -95,8 +99,9 @@ def _primary(on: OnDuty) -> list[Duty]:
         repeated(clock, delays_s, "writing delay offsets", waiting.delay.save_later),
         repeated(clock, DELIVERED_SECONDS, "noting what was delivered", waiting.delivered.save_later),
         repeated(clock, SAVE_SECONDS, "writing selectors", registries.filters.save_later),
-        *sending(config, parts.outside, parts.store, parts.metrics, on.copies),
+        *sending(config, parts.outside, parts.store, parts.metrics, on.copies, on.connections),
         *_of_every_role(on),
+        Duty("the log is this broker's own", start=lambda: unmark(parts.store)),
     ]
 
 

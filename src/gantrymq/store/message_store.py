@@ -217,11 +217,12 @@ class MessageStore:
         """Everything before this log offset is safe on the disk here: synced with SYNC_FLUSH, else written."""
         return self.safety.stored
 
-    @property
-    def last_record(self) -> int:
-        """Log offset of the newest record that a queue has; where the log begins when there is none."""
-        newest = self._newest_before(self._dispatch.position)[0]
-        return newest if newest >= 0 else self._log.start
+    def record_before(self, position: int) -> tuple[int, int]:
+        """Begin and end (log offsets) of the newest record that begins before ``position`` and that a queue knows;
+        twice where the log begins when there is none."""
+        newest = self._newest_before(position)[0]
+        found = self.read(LogOffset(newest)) if newest >= 0 else None
+        return (self._log.start, self._log.start) if found is None else (newest, newest + found.size)
 
     def read_raw(self, position: int, size: int) -> bytes:
         """Up to ``size`` bytes of the log, as they lie there; none where nothing is written."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import shutil
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
+from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.runtime.network import TcpNetwork
 from gantrymq.runtime.rng import SystemRng
 from tests.support.brokers import Cluster, broker_config, cluster, until
@@ -186,8 +189,88 @@ def test_a_replica_whose_log_is_longer_is_refused_and_keeps_it(
             cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port()) as primary,
             replica_of(primary, tmp_path / "b") as replica,
         ):
-            await until(lambda: "records that are not here" in caplog.text)
+            await until(lambda: "were written by two brokers" in caplog.text)
+            assert "records that are not here" in caplog.text, "the primary says it, too"
             assert log_of(replica) == before
+
+    asyncio.run(work())
+
+
+def kept(root: Path) -> list[dict[str, object]]:
+    """What the listing of the one surplus says."""
+    (listing,) = (root / "gantry" / "surplus").glob("*.json")
+    assert listing.with_suffix(".log").stat().st_size > 0
+    return [json.loads(line) for line in listing.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("count", [1, 400])
+def test_an_old_primary_comes_back_and_what_only_it_has_is_kept_in_files(tmp_path: Path, count: int) -> None:
+    """``count``: of messages that only the old primary has. Many: the last common record is far from the end."""
+    half = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01k1\x02"
+
+    async def work() -> None:
+        async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port()) as old:
+            await old.create_topic("orders", queues=1)
+            await old.sent("orders", b"both have it")
+            async with replica_of(old, tmp_path / "b") as replica:
+                await until(lambda: replica.store.written == old.broker.store.written)
+                common = replica.store.written
+            for _ in range(count):
+                await old.sent("orders", b"x" * 1000)
+            await old.sent("orders", b"half", properties=half)
+        async with cluster(tmp_path / "b", with_name_server=True, ha_listen_port=free_port()) as new:
+            for number in range(count + 5):
+                await new.sent("orders", b"%d" % number)
+            async with replica_of(new, tmp_path / "a") as back:
+                await until(lambda: log_of(back) == log_of(new.broker))
+                lines = kept(tmp_path / "a")
+                assert [line["kind"] for line in lines] == ["message"] * count + ["half message"]
+                assert lines[0]["logOffset"] == common and lines[-1]["id"] == "k1"
+                assert {line["topic"] for line in lines} == {"orders"}
+                await until(lambda: back.store.max_log_offset == new.broker.store.written)
+                reader = Cluster(back, new.client)
+                pulled = await reader.pull("orders", offset=1)
+                assert pulled.code == ResponseCode.SUCCESS and b"xxx" not in pulled.body
+                await new.sent("orders", b"and on it goes")
+                await until(lambda: log_of(back) == log_of(new.broker))
+
+    asyncio.run(work())
+
+
+def test_a_replica_whose_primary_has_lost_records_stands_still_until_it_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port()) as primary:
+            await primary.create_topic("orders", queues=1)
+            await primary.sent("orders", b"first")
+        shutil.copytree(tmp_path / "a", tmp_path / "earlier")
+        async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port()) as primary:
+            async with replica_of(primary, tmp_path / "b") as replica:
+                await primary.sent("orders", b"second")
+                await until(lambda: replica.store.written == primary.broker.store.written)
+                before = log_of(replica)
+        async with cluster(tmp_path / "earlier", with_name_server=True, ha_listen_port=free_port()) as primary:
+            await primary.sent("orders", b"another second")
+            async with replica_of(primary, tmp_path / "b") as replica:
+                await until(lambda: "should be the primary" in caplog.text)
+                assert log_of(replica) == before
+            async with replica_of(primary, tmp_path / "b", ha_cut_surplus=True) as replica:
+                await until(lambda: log_of(replica) == log_of(primary.broker))
+                assert [line["kind"] for line in kept(tmp_path / "b")] == ["message"]
+
+    asyncio.run(work())
+
+
+def test_a_primary_that_leaves_its_role_gives_its_replicas_everything_first(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port()) as primary:
+            await primary.create_topic("orders", queues=1)
+            async with replica_of(primary, tmp_path / "b") as replica:
+                for _ in range(20):
+                    await primary.sent("orders", b"x" * 100_000)
+                await primary.broker.become(Role.REPLICA)
+                assert log_of(replica) == log_of(primary.broker)
 
     asyncio.run(work())
 
@@ -220,6 +303,23 @@ def test_only_named_addresses_may_follow(tmp_path: Path, caplog: pytest.LogCaptu
             with contextlib.suppress(ConnectionError):
                 assert await asyncio.wait_for(reader.read(), 10) == b""
             await until(lambda: "haAllowedAddresses does not name" in caplog.text)
+
+    asyncio.run(work())
+
+
+def test_the_limit_of_connections_counts_those_of_replicas(tmp_path: Path) -> None:
+    async def work() -> None:
+        port = free_port()
+        async with cluster(tmp_path / "a", ha_listen_port=port, max_connections_per_host=5) as primary:
+            writers = []
+            for _ in range(8):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(encode_report(0))
+                writers.append(writer)
+            limits = primary.broker.client_limits
+            await until(lambda: limits.refused(Reason.CONNECTIONS) > 0)
+            for writer in writers:
+                writer.close()
 
     asyncio.run(work())
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.broker.replication.copies import Copies
-from gantrymq.broker.replication.following import Diverged, Following, State
+from gantrymq.broker.replication.following import Differs, Following, NotThere, State, earlier
 from gantrymq.broker.replication.frames import Frame
 from gantrymq.broker.replication.sending import Sending
 from gantrymq.errors import RemoteProtocolError
@@ -61,7 +61,7 @@ def own(frame: Frame) -> bytes:
 @given(st.integers(0, 99), st.integers(1, 60), st.lists(st.integers(1, 40), min_size=1))
 def test_only_what_lies_behind_equal_bytes_is_taken(begin: int, more: int, sizes: list[int]) -> None:
     log = OWN + bytes(more)
-    following = Following(begin, len(OWN))
+    following = Following(begin, min(begin + 10, len(OWN)), len(OWN))
     taken, at = b"", begin
     for size in sizes:
         frame = Frame(at, log[at : at + size])
@@ -75,25 +75,53 @@ def test_only_what_lies_behind_equal_bytes_is_taken(begin: int, more: int, sizes
 def test_one_different_byte_stops_it(begin: int, wrong: int) -> None:
     log = bytearray(OWN + b"new")
     log[wrong] ^= 1
-    following = Following(begin, len(OWN))
+    following = Following(begin, min(begin + 10, len(OWN)), len(OWN))
     frame = Frame(begin, bytes(log[begin:]))
     if wrong < begin:
         assert following.takes(frame, own(frame)) == b"new"
         return
-    with pytest.raises(Diverged, match=f"at log offset {begin}"):
+    if wrong < begin + 10:
+        with pytest.raises(NotThere, match=f"at log offset {begin}"):
+            following.takes(frame, own(frame))
+        return
+    with pytest.raises(Differs) as raised:
         following.takes(frame, own(frame))
-    assert following.state is State.DIVERGED
+    assert raised.value.place == wrong
+
+
+@given(st.integers(0, 99), st.integers(1, 99))
+def test_a_primary_whose_log_ends_earlier_is_noticed_by_its_sign_of_life(begin: int, sent: int) -> None:
+    following = Following(begin, min(begin + 10, len(OWN)), len(OWN))
+    data = OWN[begin : begin + sent]
+    assert following.takes(Frame(begin, data), data) == b""
+    end = begin + len(data)
+    if end == len(OWN):
+        assert following.takes(Frame(end, b""), b"") == b""
+        assert following.state is State.FOLLOWING
+        return
+    with pytest.raises(NotThere if end < min(begin + 10, len(OWN)) else Differs):
+        following.takes(Frame(end, b""), b"")
+
+
+@given(st.integers(0, 1 << 40), st.integers(1, 1 << 40))
+def test_the_search_for_a_common_record_reaches_the_beginning_of_the_log_soon(start: int, size: int) -> None:
+    end = start + size
+    begin, steps = end - 1, 0
+    while (before := earlier(begin, end, start)) is not None:
+        assert start <= before < begin
+        begin, steps = before, steps + 1
+    assert begin == start and steps <= 10
 
 
 def test_bytes_for_another_place_are_refused() -> None:
-    following = Following(100, 100)
+    following = Following(100, 100, 100)
     assert following.takes(Frame(7, b""), b"") == b"", "a sign of life says nothing about a place"
     with pytest.raises(RemoteProtocolError, match="100 is next"):
         following.takes(Frame(101, b"x"), b"")
 
 
 def test_an_empty_log_begins_where_the_primarys_does() -> None:
-    following = Following(0, 0)
+    following = Following(0, 0, 0)
     assert following.takes(Frame(4096, b"abc"), b"") == b"abc"
     with pytest.raises(RemoteProtocolError):
         following.takes(Frame(9000, b"abc"), b"")

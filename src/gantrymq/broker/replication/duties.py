@@ -10,13 +10,37 @@ from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.replication.copies import Copies
 from gantrymq.broker.replication.metrics import declare_replication
 from gantrymq.broker.replication.port import Port
+from gantrymq.broker.replication.promotion import joins, mark_joined
 from gantrymq.broker.replication.replica import Follower
+from gantrymq.broker.replication.surplus import keep
 from gantrymq.broker.replication.tables import Tables
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.observability.metrics import Metrics
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.addresses import address_of, split_address
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.limits.connections import OpenConnections
 from gantrymq.store.message_store import MessageStore
+
+
+class JoiningStore:
+    """The store of a replica, as it joins a primary (``replica.Joining``)."""
+
+    def __init__(self, config: LiveConfig, clock: Clock, store: MessageStore) -> None:
+        self._config = config
+        self._clock = clock
+        self._store = store
+
+    def may_cut(self) -> bool:
+        """What a former primary wrote alone is cut; what came from a primary only if the settings say so."""
+        return joins(self._store) or self._config.replication.ha_cut_surplus
+
+    def keep(self, position: int) -> str:
+        path, count = keep(self._store, position, self._clock.wall_ms())
+        return f"{count} records, listed in {path}"
+
+    def joined(self) -> None:
+        mark_joined(self._store)
 
 
 def copies_of(config: LiveConfig) -> Copies | None:
@@ -28,16 +52,17 @@ def copies_of(config: LiveConfig) -> Copies | None:
 
 
 def sending(
-    config: LiveConfig, outside: Outside, store: MessageStore, metrics: Metrics, copies: Copies | None
-) -> list[Duty]:
-    """Of a primary: its HA port, if it has one."""
+    config: LiveConfig, outside: Outside, store: MessageStore, metrics: Metrics, copies: Copies | None,
+    connections: OpenConnections,
+) -> list[Duty]:  # fmt: skip
+    """Of a primary: its HA port, if it has one. ``connections``: counts those of all ports."""
     settings = config.replication
     if not settings.ha_listen_port:
         declare_replication(metrics)
         return []
     port = Port(
         outside.network, outside.clock, store, config.network.bind_address, settings.ha_listen_port, settings.allowed,
-        copies,
+        copies, connections, settings.slave_timeout / 1000,
     )  # fmt: skip
 
     declare_replication(metrics, port.replicas)
@@ -65,7 +90,7 @@ def following(
         host, port = split_address(config.replication.ha_master_address)
         return address_of(host, port - 1)
 
-    follower = Follower(outside.network, outside.clock, store, ha_address)
+    follower = Follower(outside.network, outside.clock, store, ha_address, JoiningStore(config, outside.clock, store))
     declare_replication(metrics, follower=follower)
     tables = Tables(client, outside.clock, store, registries, address)
 

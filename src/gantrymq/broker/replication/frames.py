@@ -20,6 +20,11 @@ MAX_DATA_BYTES: Final = 32 * 1024
 MAX_TAKEN_BYTES: Final = 64 * 1024 * 1024
 """Of a frame that is read: a primary may be set to send more than by default."""
 
+HEARTBEAT_S: Final = 5.0
+"""Between two signs of life. Source: MessageStoreConfig.haSendHeartbeatInterval."""
+SILENCE_S: Final = 20.0
+"""A peer that says nothing for so long is gone. Source: MessageStoreConfig.haHousekeepingInterval."""
+
 
 class Frame(NamedTuple):
     """Bytes of the log, and where they belong."""

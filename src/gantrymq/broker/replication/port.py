@@ -6,19 +6,17 @@ import logging
 from typing import Final, Protocol
 
 from gantrymq.broker.replication.copies import Copies
-from gantrymq.broker.replication.frames import MAX_DATA_BYTES, ReportReader, encode_frame
+from gantrymq.broker.replication.frames import HEARTBEAT_S, MAX_DATA_BYTES, SILENCE_S, ReportReader, encode_frame
 from gantrymq.broker.replication.sending import Sending, State
 from gantrymq.errors import RemoteProtocolError, StoreError
 from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.clock import Clock, Timer
-from gantrymq.runtime.network import HIGH_WATER_BYTES, Link, Listener, Network
+from gantrymq.runtime.network import HIGH_WATER_BYTES, Gate, Link, Listener, Network
 
 log = logging.getLogger("gantrymq.broker.replication")
 
-HEARTBEAT_S: Final = 5.0
-"""Between two signs of life. Source: MessageStoreConfig.haSendHeartbeatInterval."""
-SILENCE_S: Final = 20.0
-"""A peer that says nothing for so long is gone. Source: MessageStoreConfig.haHousekeepingInterval."""
+LOOK_S: Final = 0.01
+"""Between two looks at the replicas, at the end."""
 TURN_BYTES: Final = 1024 * 1024
 """What one replica may get in one turn of the event loop."""
 
@@ -41,15 +39,18 @@ class Port:
 
     def __init__(
         self, network: Network, clock: Clock, source: Log, host: str, port: int, allowed: frozenset[str],
-        copies: Copies | None,
+        copies: Copies | None, gate: Gate | None = None, last_s: float = 0.0,
     ) -> None:  # fmt: skip
-        """``allowed``: IP addresses that replicas may have; empty: any. ``copies``: hears what they have."""
+        """``allowed``: IP addresses that replicas may have; empty: any. ``copies``: hears what they have. ``gate``:
+        limits connections. ``last_s``: how long ``stop`` waits for replicas that are behind."""
         self._network = network
         self._clock = clock
         self._source = source
         self._host, self._port = host, port
         self._allowed = allowed
         self._copies = copies
+        self._gate = gate
+        self._last_s = last_s
         self._listener: Listener | None = None
         self._timer: Timer | None = None
         self.replicas: list[Replica] = []
@@ -60,18 +61,27 @@ class Port:
 
     async def start(self) -> None:
         """Raises Unreachable when the port is in use."""
-        self._listener = await self._network.listen(self._host, self._port, self._accept)
+        self._listener = await self._network.listen(self._host, self._port, self._accept, self._gate)
         self.address = self._listener.address
         self._timer = self._clock.call_later(HEARTBEAT_S, self._beat)
         log.info("replicas get the log from %s", self.address)
 
     async def stop(self) -> None:
+        """Replicas that follow get the rest of the log first: whichever takes over has everything then."""
+        ends = self._clock.monotonic() + self._last_s
+        while (behind := self._behind()) and self._clock.monotonic() < ends:
+            await self._clock.sleep(LOOK_S)
+        if behind:
+            log.error("the log ends, and %s did not confirm all of it in time", ", ".join(behind))
         if self._timer is not None:
             self._timer.cancel()
         if self._listener is not None:
             await self._listener.close()
         for replica in list(self.replicas):
             replica.end()
+
+    def _behind(self) -> list[str]:
+        return [one.identity for one in self.replicas if one.follows and one.gap]
 
     def _accept(self) -> Replica:
         return Replica(self, self._source, self._clock)

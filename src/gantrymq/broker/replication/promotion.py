@@ -12,13 +12,16 @@ from collections.abc import Iterable
 from typing import Final
 
 from gantrymq.broker.registries.topics import Topics
+from gantrymq.runtime.disk import read_whole, write_durably
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.table.open_halves import OpenHalf
 
 log = logging.getLogger("gantrymq.broker.replication")
 
 MARK: Final = "config/replica"
-"""In the store: there while the log is that of another broker."""
+"""In the store: there while the log is that of another broker, or will be soon."""
+JOINS: Final = b"joins"
+"""Its content as long as the log is this broker's own: it was a primary, and its log is not compared yet."""
 
 
 def is_of_another(store: MessageStore) -> bool:
@@ -26,23 +29,36 @@ def is_of_another(store: MessageStore) -> bool:
     return store.file_disk.exists(store.path(MARK))
 
 
+def joins(store: MessageStore) -> bool:
+    """Whether this broker was a primary before, so that records which the new primary does not have are its own."""
+    return is_of_another(store) and read_whole(store.file_disk, store.path(MARK)) == JOINS
+
+
 def mark(store: MessageStore) -> None:
-    """From now on the log is that of another broker."""
+    """This broker is a replica now. Raises StoreError or OSError."""
     if not is_of_another(store):
-        store.file_disk.open(store.path(MARK), create=True).close()
+        write_durably(store.file_disk, store.path(MARK), JOINS)
+
+
+def mark_joined(store: MessageStore) -> None:
+    """From now on the log is that of another broker. Raises StoreError or OSError."""
+    if joins(store):
+        write_durably(store.file_disk, store.path(MARK), b"")
+
+
+def unmark(store: MessageStore) -> None:
+    """The log is this broker's own: what a promotion has to do is done, and on the disk."""
+    if is_of_another(store):
+        store.file_disk.remove(store.path(MARK))
         store.file_disk.sync_dir(store.path("config"))
 
 
 def take_over(store: MessageStore, topics: Topics, halves: Iterable[OpenHalf]) -> None:
-    """Make the topics that are missing, and have the log as one's own. ``halves``: those that are open. Raises
-    StoreError."""
+    """Make the topics that are missing. ``halves``: those that are open. Raises StoreError."""
     made = topics.ensure_all(_topics_of(store, topics, halves))
     if made:
         names = ", ".join(sorted(topic.topic_name for topic in made))
         log.warning("made topics that the log names, and that had not come from the primary: %s", names)
-    if is_of_another(store):
-        store.file_disk.remove(store.path(MARK))
-        store.file_disk.sync_dir(store.path("config"))
 
 
 def _topics_of(store: MessageStore, topics: Topics, halves: Iterable[OpenHalf]) -> dict[str, int]:

@@ -7,9 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from gantrymq.broker.replication.following import Diverged, Following, State
-from gantrymq.broker.replication.frames import FrameReader, encode_report
-from gantrymq.broker.replication.port import HEARTBEAT_S, SILENCE_S
+from gantrymq.broker.replication.following import Differs, Diverged, Following, NotThere, State, earlier
+from gantrymq.broker.replication.frames import HEARTBEAT_S, SILENCE_S, FrameReader, encode_report
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.clock import Clock, Timer
@@ -36,8 +35,11 @@ class Target(Protocol):
         """Everything before it is safe on this disk."""
 
     @property
-    def last_record(self) -> int:
-        """Where the newest record begins; without any, where the log begins."""
+    def min_log_offset(self) -> int: ...
+
+    def record_before(self, position: int) -> tuple[int, int]:
+        """Begin and end of the newest record that begins before ``position``; twice where the log begins when there is
+        none."""
 
     def read_raw(self, position: int, size: int) -> bytes: ...
 
@@ -47,15 +49,36 @@ class Target(Protocol):
 
     async def flush_everything(self) -> None: ...
 
+    async def truncate(self, position: int) -> None: ...
+
+
+class Joining(Protocol):
+    """What becomes of records that are here, and that the primary does not have."""
+
+    def may_cut(self) -> bool:
+        """Whether they may be cut from the log."""
+
+    def keep(self, position: int) -> str:
+        """Write what lies behind ``position`` elsewhere, durably. Returns words that say where. Raises StoreError or
+        OSError; then it must not be cut."""
+
+    def joined(self) -> None:
+        """From now on the log is the primary's."""
+
 
 class Follower:
     """Follows the primary whose address ``primary`` gives; empty: it is not known yet."""
 
-    def __init__(self, network: Network, clock: Clock, target: Target, primary: Callable[[], str]) -> None:
+    def __init__(
+        self, network: Network, clock: Clock, target: Target, primary: Callable[[], str], joining: Joining
+    ) -> None:
         self._network = network
         self._clock = clock
         self._target = target
         self._primary = primary
+        self._joining = joining
+        self._before: int | None = None
+        """The record that is compared first begins before this log offset; None: it is the last one."""
         self._tasks = TaskGroupOwner("replica")
         self._connection: _Connection | None = None
         self._said = ""
@@ -78,23 +101,72 @@ class Follower:
 
     async def _run(self) -> None:
         while True:
-            pause = AGAIN_S
             address = self._primary()
-            try:
-                if address:
-                    await self._follow(address)
-                else:
-                    self._note(
-                        "the address of the primary is not known: set haMasterAddress, or namesrvAddr to a name server "
-                        "that knows a primary of this brokerName"
-                    )
-            except Diverged as error:
-                self.state, pause = State.DIVERGED, DIVERGED_AGAIN_S
-                self._note(f"{error}. {error.what_to_do}")
-            except (GantryError, OSError) as error:
-                self.state = State.AWAY
-                self._note(f"cannot follow {address}: {error}")
+            if address:
+                pause = await self._attempt(address)
+            else:
+                pause = AGAIN_S
+                self._note(
+                    "the address of the primary is not known: set haMasterAddress, or namesrvAddr to a name server "
+                    "that knows a primary of this brokerName"
+                )
             await self._clock.sleep(pause)
+
+    async def _attempt(self, address: str) -> float:
+        """Follow until the connection ends. Returns how many seconds later to try again."""
+        failed: Exception
+        try:
+            await self._follow(address)
+            return AGAIN_S
+        except Exception as error:  # noqa: BLE001 - a replica never gives up: its messages have no second copy then
+            failed = error
+        if isinstance(failed, Differs):  # behind the block: nothing waits in a handler (docs/compiled.md)
+            try:
+                await self._part(failed)
+                return 0.0
+            except (GantryError, OSError) as error:
+                failed = error
+        if isinstance(failed, NotThere):
+            return self._look_earlier(failed)
+        if isinstance(failed, Diverged):
+            self.state = State.DIVERGED
+            self._note(f"{failed}. {failed.what_to_do}")
+            return DIVERGED_AGAIN_S
+        self.state = State.AWAY
+        self._note(f"cannot follow {address}: {failed}")
+        if not isinstance(failed, GantryError | OSError):
+            log.error("this was not expected", exc_info=failed)
+        return AGAIN_S
+
+    def _look_earlier(self, failed: NotThere) -> float:
+        target = self._target
+        begin = target.record_before(target.appended if self._before is None else self._before)[0]
+        before = earlier(begin, target.appended, target.min_log_offset)
+        self._before = None if before is None else before + 1
+        if before is not None:
+            return 0.0
+        self.state = State.DIVERGED
+        self._note(
+            "no record of this log is in the primary's: they were written by two brokers, and nothing is taken. "
+            f"{Diverged.what_to_do}"
+        )
+        return DIVERGED_AGAIN_S
+
+    async def _part(self, differs: Differs) -> None:
+        """Cut what the primary does not have. Raises Diverged when a person has to decide that."""
+        target = self._target
+        begin, end = target.record_before(differs.place + 1)
+        common = end if end <= differs.place else begin
+        surplus = f"{target.appended - common} bytes from log offset {common} on are here, and not at the primary"
+        if not self._joining.may_cut():
+            raise Diverged(
+                f"{surplus}, although this replica got them from a primary. That one has lost them, perhaps in a power "
+                "cut, and this broker should be the primary. To give them up, set haCutSurplus=true"
+            )
+        where = self._joining.keep(common)
+        await target.truncate(common)
+        self._before = None
+        log.error("%s; they were cut, and are kept: %s", surplus, where)
 
     def _note(self, problem: str) -> None:
         self.problem = problem
@@ -107,7 +179,11 @@ class Follower:
         target = self._target
         target.forget_rest()
         await target.flush_everything()
-        connection = _Connection(self, self._clock, target, Following(target.last_record, target.appended))
+        begin, end = target.record_before(target.appended if self._before is None else self._before)
+        following = Following(begin, end, target.appended)
+        if following.state is State.FOLLOWING:  # an empty log
+            self._joining.joined()
+        connection = _Connection(self, self._clock, target, following)
         host, port = split_address(address)
         self._connection = connection
         try:
@@ -117,10 +193,15 @@ class Follower:
             self._connection = None
             connection.end("")
 
+    def joined(self) -> None:
+        """The two logs are one."""
+        self._joining.joined()
+
     def follows(self, state: State, address: str) -> None:
         """The connection works."""
         self.state = state
         if state is State.FOLLOWING:
+            self._before = None
             if self.problem or not self._said:
                 log.info("following the primary at %s from log offset %d on", address, self._target.appended)
             self.problem, self._said = "", "follows"
@@ -155,7 +236,10 @@ class _Connection:
             for frame in self._reader.feed(data):
                 known = following.own_end - frame.place if following.state is State.COMPARING else 0
                 own = target.read_raw(frame.place, min(len(frame.data), known)) if known > 0 else b""
+                compared = following.state is State.COMPARING
                 new = following.takes(frame, own)
+                if compared and following.state is State.FOLLOWING:
+                    self._owner.joined()  # before the first byte of the primary is appended
                 if new:
                     target.append_raw(frame.place + len(frame.data) - len(new), new)
         except (GantryError, OSError) as error:
@@ -175,16 +259,16 @@ class _Connection:
         if now - self._heard > SILENCE_S:
             self._fail(StoreError(f"the primary has said nothing for {SILENCE_S:g} s"))
         elif self._following.state is State.COMPARING and self._link is not None:
-            self._owner.problem = (
-                f"the primary has not sent the record at log offset {self._following.begin}, the last one here: its "
-                "log may end before it"
-            )
             self._link.write(encode_report(0))  # a sign of life that confirms nothing
         elif now - self._said >= HEARTBEAT_S / 2:
             self.report()
 
     def lost(self, reason: str) -> None:
         self._link = None
+        following = self._following
+        if following.state is State.COMPARING and following.next_place == following.begin > self._target.min_log_offset:
+            # Our primaries end the connection of a replica whose log is longer.
+            self._fail(NotThere(f"the primary has ended the connection, and sent nothing: {reason}"))
         self.end(f"the primary has ended the connection: {reason}")
 
     def pause_writing(self) -> None: ...
