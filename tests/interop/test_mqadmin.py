@@ -126,7 +126,7 @@ OURS_ALONE = {
     "bindAddress", "decisiveCheckGrace", "decisiveCheckGraceAtStart", "grpcPort", "httpBindAddress", "httpPort",
     "longPollingGatherMills", "maxConnections", "maxConnectionsPerHost",
     "maxBytesInFlight", "maxBytesInFlightPerHost", "maxRequestsPerSecond", "slowReaderTimeout", "firstRequestTimeout",
-    "haAllowedAddresses", "shortPollingTimeMills", "diskSpaceReserve", "maxTopics", "maxConsumerGroups",
+    "haAllowedAddresses", "haCutSurplus", "shortPollingTimeMills", "diskSpaceReserve", "maxTopics", "maxConsumerGroups",
     "orderlyLockGrace",
     "enableTopicMessageTypeCheck",  # a setting of Apache's proxy
     "haMasterAddress",  # not shown while it is not set

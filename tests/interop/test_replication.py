@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from gantrymq import Message, Producer
 from gantrymq.demo.ports import free_port
 from tests.interop.apache import ApacheCluster
+from tests.interop.mqadmin import Tool
 from tests.interop.ours import GantryCluster
 from tests.interop.process import poll
 
@@ -52,6 +54,16 @@ def play(clusters: tuple[GantryCluster | ApacheCluster, GantryCluster | ApacheCl
     poll(lambda: topics.exists() and f'"{TOPIC}"' in topics.read_text(), "topic of the replica")
 
 
+def look(tool: Tool, primary: GantryCluster | ApacheCluster, end: int) -> None:
+    """``mqadmin haStatus``: the primary says how far the replica is."""
+
+    def copied() -> bool:
+        text = tool.run("haStatus", "-b", primary.broker_address)
+        return bool(re.search(r"#InSyncSlaveNum\s+1\b", text) and re.search(rf"127\.0\.0\.1:\d+\s+{end}\s", text))
+
+    poll(copied, "end of the copy in haStatus")
+
+
 @pytest.mark.parametrize(
     ("ours_is", "version"),
     [
@@ -69,7 +81,10 @@ def test_the_log_of_the_replica_is_equal(jdk: None, tmp_path: Path, ours_is: str
     try:
         ours.start_name_server()
         apache.name_servers = ours.name_servers
-        play((ours, apache) if ours_is == "primary" else (apache, ours), tmp_path)
+        pair = (ours, apache) if ours_is == "primary" else (apache, ours)
+        play(pair, tmp_path)
+        if version.startswith("5"):
+            look(Tool(version, pair[0], tmp_path / "tool", TOPIC), pair[0], len(log_of(tmp_path / "a")))
     finally:
         ours.close()
         apache.close()

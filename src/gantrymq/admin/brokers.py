@@ -8,6 +8,7 @@ import msgspec
 
 from gantrymq.admin.asking import Asking
 from gantrymq.errors import ConfigError
+from gantrymq.protocol.bodies.replication import HAStatus
 from gantrymq.protocol.bodies.route import ClusterInfo
 from gantrymq.protocol.bodies.topics import KVTable
 from gantrymq.protocol.codes import RequestCode
@@ -60,6 +61,12 @@ class Brokers:
         """Figures by name; the names are those of RocketMQ's AdminBrokerProcessor.prepareRuntimeInfo."""
         answer = await self._asking.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO, what="runtime figures")
         return dict(sorted(KVTable.decode(answer.body).table.items()))
+
+    async def replication(self, address: str) -> HAStatus:
+        """How far its replicas are, or how far it is as a replica. Raises RequestRejected by brokers before 5.0, which
+        do not know the question."""
+        answer = await self._asking.ask(address, RequestCode.GET_BROKER_HA_STATUS, what="state of replication")
+        return HAStatus.decode(answer.body)
 
     async def config(self, address: str) -> dict[str, str]:
         """Settings by key."""

@@ -30,7 +30,9 @@ from gantrymq.broker.pop.ledger import invisible
 from gantrymq.broker.pop.metrics import declare_pop
 from gantrymq.broker.registries.registries import Registries, open_registries
 from gantrymq.broker.replication.duties import copies_of
+from gantrymq.broker.replication.metrics import declare_replication
 from gantrymq.broker.replication.promotion import is_of_another, mark, take_over
+from gantrymq.broker.replication.watched import Watched
 from gantrymq.broker.roles import OnDuty, Role, duties_of, role_of
 from gantrymq.broker.upkeep.name_server_routes import NameServerRoutes
 from gantrymq.broker.upkeep.registration import Registration
@@ -211,6 +213,8 @@ class Broker:
             config, clock, store, registries, self.coordinator, counters, self.client_limits,
             lambda: invisible(self.popping.consumption.revive_log.ledger),
         )  # fmt: skip
+        watched = Watched(store, is_primary)
+        declare_replication(self.metrics, watched)
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
         declare_event_loop(self.metrics, self.loop_watch)
         self.statistics = Statistics(config.identity.broker_cluster_name, clock, self.metrics)
@@ -229,6 +233,7 @@ class Broker:
                 Durability(config, store),
                 self._retention,
                 self.registration.when_announced,
+                watched,
                 self._users(registries),
             ),
             role,

@@ -48,6 +48,7 @@ from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.pop.assignments import RouteSource
 from gantrymq.broker.pop.ledger import invisible
 from gantrymq.broker.registries.registries import Registries
+from gantrymq.broker.replication.watched import Watched
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
 from gantrymq.broker.transactions.resume import ResumeOperation
 from gantrymq.broker.upkeep.retention import Retention
@@ -101,6 +102,7 @@ class Parts:
     durability: Durability
     retention: Retention
     announce: Announce
+    replication: Watched
     users: Users | None
     """None: the broker has none."""
 
@@ -216,7 +218,7 @@ def _administration(
         Resets(config, store, registries, release),
         settings,
         Cleaning(store, topics, parts.retention),
-        Figures(store, parts.waiting.delay, parts.metrics, statistics, clock, VERSION),
+        Figures(store, parts.waiting.delay, parts.metrics, statistics, clock, VERSION, parts.replication.state),
         ResumeOperation(store, parts.waiting.coordinator),
         Explaining(lambda: _explanations(parts)),
         Overviews(store, registries, statistics, clock, lambda: invisible(popping.consumption.revive_log.ledger)),

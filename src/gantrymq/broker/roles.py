@@ -99,7 +99,7 @@ def _primary(on: OnDuty) -> list[Duty]:
         repeated(clock, delays_s, "writing delay offsets", waiting.delay.save_later),
         repeated(clock, DELIVERED_SECONDS, "noting what was delivered", waiting.delivered.save_later),
         repeated(clock, SAVE_SECONDS, "writing selectors", registries.filters.save_later),
-        *sending(config, parts.outside, parts.store, parts.metrics, on.copies, on.connections),
+        *sending(config, parts.outside, parts.store, parts.replication, on.copies, on.connections),
         *_of_every_role(on),
         Duty("the log is this broker's own", start=lambda: unmark(parts.store)),
     ]
@@ -108,7 +108,7 @@ def _primary(on: OnDuty) -> list[Duty]:
 def _replica(on: OnDuty) -> list[Duty]:
     parts = on.parts
     follows = following(
-        parts.config, parts.outside, parts.store, parts.registries, parts.metrics, on.client, on.registration
+        parts.config, parts.outside, parts.store, parts.registries, parts.replication, on.client, on.registration
     )  # fmt: skip
     return [*_of_every_role(on), *follows]  # name servers tell where the primary is
 

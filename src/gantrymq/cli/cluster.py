@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,7 @@ from gantrymq.cli.cluster_options import (
     pairs,
     with_cluster,
 )
+from gantrymq.cli.replicas import copy_state, in_sets
 from gantrymq.errors import GantryError
 
 app = typer.Typer(
@@ -109,6 +111,24 @@ def status(
             show.facts(table)
 
     show.answer(as_json, found, draw)
+
+
+@app.command()
+def replicas(as_json: Json = False, name_servers: NameServers = LOCAL) -> None:
+    """Show how far each replica has the log of its primary, and why one does not follow."""
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        places = await admin.brokers.places()
+        found = await asyncio.gather(*(copy_state(admin, place) for place in places))
+        return in_sets(list(found))
+
+    rows = with_cluster(name_servers, work, "cluster replicas")
+    columns = {
+        "broker": "BROKER", "id": "ID", "address": "ADDRESS", "role": "ROLE", "end": "LOG ENDS AT", "behind": "BEHIND",
+        "state": "STATE",
+    }  # fmt: skip
+    empty = "the name servers know no broker; start one (`gantry server` or `gantry broker`)"
+    show.answer(as_json, rows, lambda: show.table(rows, columns, empty))
 
 
 @config.command(name="show")

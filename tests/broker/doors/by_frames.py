@@ -27,6 +27,7 @@ from gantrymq.protocol.bodies.groups import GroupForbidden, GroupList
 from gantrymq.protocol.bodies.heartbeat import CheckClient, ConsumerIdList, HeartbeatData
 from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
 from gantrymq.protocol.bodies.pop import BatchAckItem, BatchAckRequest, QueryAssignment, QueryAssignmentAnswer
+from gantrymq.protocol.bodies.replication import HAStatus
 from gantrymq.protocol.bodies.topics import KVTable, TopicList
 from gantrymq.protocol.codes import RequestCode as Code
 from gantrymq.protocol.codes import ResponseCode
@@ -491,6 +492,11 @@ class ByFrames:
     def figures(self) -> tuple[list[str], list[str]]:
         info = KVTable.decode(self._ask(Code.GET_BROKER_RUNTIME_INFO).body).table
         return sorted(info), sorted(lenient_json.loads(self._ask(Code.GET_ALL_DELAY_OFFSET).body))
+
+    @asks("administration.figures.replication")
+    def replication(self) -> tuple[bool, bool]:
+        status = HAStatus.decode(self._ask(Code.GET_BROKER_HA_STATUS).body)
+        return status.master, status.master_commit_log_max_offset > 0
 
     @asks("administration.figures.statistic")
     def statistic(self, name: str, key: str) -> Any:

@@ -443,6 +443,11 @@ class ByValues:
         of = lambda do: do.administration.figures  # noqa: E731
         return self._now(lambda do: (sorted(of(do).runtime_info()), sorted(of(do).delay_offsets())))
 
+    @asks("administration.figures.replication")
+    def replication(self) -> tuple[bool, bool]:
+        state = self._now(lambda do: do.administration.figures.replication())
+        return state.is_primary, state.end > 0
+
     @asks("administration.figures.statistic")
     def statistic(self, name: str, key: str) -> Any:
         return to_builtins(self._now(lambda do: do.administration.figures.statistic(name, key)))

@@ -173,7 +173,7 @@ def operated(by: Any) -> Any:
     by.set("maxMessageSize", "5000")
     by.clean()
     return (
-        "maxMessageSize=5000\n" in by.settings(), by.figures(),
+        "maxMessageSize=5000\n" in by.settings(), by.figures(), by.replication(),
         refusal_of(lambda: by.set("maxMessageSize", "much")), refusal_of(lambda: by.set("nothing", "1")),
         refusal_of(lambda: by.statistic("TOPIC_PUT_NUMS", "nothing")),
     )  # fmt: skip

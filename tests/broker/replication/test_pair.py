@@ -9,12 +9,15 @@ import shutil
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gantrymq.admin import Admin
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.replication.frames import encode_report
 from gantrymq.broker.roles import Role
+from gantrymq.cli.replicas import copy_state, in_sets
 from gantrymq.errors import ConfigError
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.runtime.clock import SystemClock
@@ -245,11 +248,13 @@ def test_a_replica_whose_primary_has_lost_records_stands_still_until_it_is_told(
             await primary.create_topic("orders", queues=1)
             await primary.sent("orders", b"first")
         shutil.copytree(tmp_path / "a", tmp_path / "earlier")
-        async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port()) as primary:
-            async with replica_of(primary, tmp_path / "b") as replica:
-                await primary.sent("orders", b"second")
-                await until(lambda: replica.store.written == primary.broker.store.written)
-                before = log_of(replica)
+        async with (
+            cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port()) as primary,
+            replica_of(primary, tmp_path / "b") as replica,
+        ):
+            await primary.sent("orders", b"second")
+            await until(lambda: replica.store.written == primary.broker.store.written)
+            before = log_of(replica)
         async with cluster(tmp_path / "earlier", with_name_server=True, ha_listen_port=free_port()) as primary:
             await primary.sent("orders", b"another second")
             async with replica_of(primary, tmp_path / "b") as replica:
@@ -271,6 +276,37 @@ def test_a_primary_that_leaves_its_role_gives_its_replicas_everything_first(tmp_
                     await primary.sent("orders", b"x" * 100_000)
                 await primary.broker.become(Role.REPLICA)
                 assert log_of(replica) == log_of(primary.broker)
+
+    asyncio.run(work())
+
+
+def test_both_sides_say_how_far_the_copy_is(tmp_path: Path) -> None:
+    """As ``gantry cluster replicas`` shows it."""
+
+    async def work() -> None:
+        async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port()) as primary:
+            await primary.create_topic("orders", queues=1)
+            assert primary.name_server is not None
+            async with Admin(primary.name_server.address) as admin, replica_of(primary, tmp_path / "b") as replica:
+                await primary.sent("orders", b"x")
+                await until(lambda: replica.store.written == primary.broker.store.written)
+                await until(lambda: not primary.broker.operations.administration.figures.replication().copies[0].gap)
+
+                async def shown() -> list[dict[str, Any]]:
+                    return in_sets([await copy_state(admin, place) for place in await admin.brokers.places()])
+
+                rows = await shown()
+                end = primary.broker.store.written
+                assert [(row["role"], row["end"], row["behind"], row["state"]) for row in rows] == [
+                    ("primary", end, None, "1 replica(s) connected"),
+                    ("replica", end, 0, "follows"),
+                ]
+                status = await admin.brokers.replication(primary.broker.address)
+                assert [copy.slave_ack_offset for copy in status.ha_connection_info] == [end]
+                await primary.broker.close()
+                await until(lambda: replica.operations.administration.figures.replication().following.problem != "")
+                rows = await shown()
+                assert rows[-1]["role"] == "replica" and "cannot follow" in rows[-1]["state"]
 
     asyncio.run(work())
 

@@ -150,6 +150,7 @@ _TOOLS: Final[Mapping[int, Row]] = {
     Code.INVOKE_BROKER_TO_RESET_OFFSET: _is(does.RESET, topic="topic", group="group"),
     Code.VIEW_BROKER_STATS_DATA: _SEE,
     Code.GET_ALL_DELAY_OFFSET: _SEE,
+    Code.GET_BROKER_HA_STATUS: _SEE,
     Code.UPDATE_BROKER_CONFIG: _CHANGE,
     Code.GET_BROKER_CONFIG: _SEE,
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: _CHANGE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from gantrymq import __version__
@@ -12,6 +13,7 @@ from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.upkeep.statistics import BROKER_GET_NUMS, BROKER_PUT_NUMS, FOUND, MISSED, Statistics
 from gantrymq.errors import StoreError
 from gantrymq.message import system_topics
+from gantrymq.message.replication import ReplicationState
 from gantrymq.message.stats import BrokerStatsData
 from gantrymq.observability.metrics import Metric, Metrics
 from gantrymq.runtime.clock import Clock
@@ -37,8 +39,10 @@ class Figures:
         statistics: Statistics,
         clock: Clock,
         protocol_version: int,
+        replication: Callable[[], ReplicationState],
     ) -> None:
         """``protocol_version``: the number of the RocketMQ version that this broker is like."""
+        self._replication = replication
         self._protocol_version = protocol_version
         self._store = store
         self._delay = delay
@@ -56,6 +60,10 @@ class Figures:
     def undecided(self) -> int:
         """Half messages that are not ended."""
         return int(self._metrics.total(HALVES.name))
+
+    def replication(self) -> ReplicationState:
+        """How far the copies of the log are."""
+        return self._replication()
 
     def runtime_info(self) -> dict[str, str]:
         """What the tools show of a broker, by RocketMQ's keys."""

@@ -187,6 +187,7 @@ class ToolHandlers:
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset.reset,
             RequestCode.VIEW_BROKER_STATS_DATA: self.runtime.statistic,
             RequestCode.GET_ALL_DELAY_OFFSET: self.runtime.delay_offsets,
+            RequestCode.GET_BROKER_HA_STATUS: self.runtime.ha_status,
             RequestCode.UPDATE_BROKER_CONFIG: self.settings.update,
             RequestCode.GET_BROKER_CONFIG: self.settings.show,
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.cleaning.expired_queues,

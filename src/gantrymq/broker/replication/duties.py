@@ -8,14 +8,13 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.outside import Outside
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.replication.copies import Copies
-from gantrymq.broker.replication.metrics import declare_replication
 from gantrymq.broker.replication.port import Port
 from gantrymq.broker.replication.promotion import joins, mark_joined
 from gantrymq.broker.replication.replica import Follower
 from gantrymq.broker.replication.surplus import keep
 from gantrymq.broker.replication.tables import Tables
+from gantrymq.broker.replication.watched import Watched
 from gantrymq.broker.upkeep.registration import Registration
-from gantrymq.observability.metrics import Metrics
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.addresses import address_of, split_address
 from gantrymq.runtime.clock import Clock
@@ -52,20 +51,17 @@ def copies_of(config: LiveConfig) -> Copies | None:
 
 
 def sending(
-    config: LiveConfig, outside: Outside, store: MessageStore, metrics: Metrics, copies: Copies | None,
+    config: LiveConfig, outside: Outside, store: MessageStore, watched: Watched, copies: Copies | None,
     connections: OpenConnections,
 ) -> list[Duty]:  # fmt: skip
     """Of a primary: its HA port, if it has one. ``connections``: counts those of all ports."""
     settings = config.replication
     if not settings.ha_listen_port:
-        declare_replication(metrics)
         return []
-    port = Port(
+    port = watched.port = Port(
         outside.network, outside.clock, store, config.network.bind_address, settings.ha_listen_port, settings.allowed,
         copies, connections, settings.slave_timeout / 1000,
     )  # fmt: skip
-
-    declare_replication(metrics, port.replicas)
 
     async def start() -> None:
         await port.start()
@@ -75,7 +71,7 @@ def sending(
 
 
 def following(
-    config: LiveConfig, outside: Outside, store: MessageStore, registries: Registries, metrics: Metrics,
+    config: LiveConfig, outside: Outside, store: MessageStore, registries: Registries, watched: Watched,
     client: RemotingClient, registration: Registration,
 ) -> list[Duty]:  # fmt: skip
     """Of a replica: its log, and its tables."""
@@ -90,8 +86,8 @@ def following(
         host, port = split_address(config.replication.ha_master_address)
         return address_of(host, port - 1)
 
-    follower = Follower(outside.network, outside.clock, store, ha_address, JoiningStore(config, outside.clock, store))
-    declare_replication(metrics, follower=follower)
+    joining = JoiningStore(config, outside.clock, store)
+    follower = watched.follower = Follower(outside.network, outside.clock, store, ha_address, joining)
     tables = Tables(client, outside.clock, store, registries, address)
 
     def start() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from gantrymq.broker.replication.following import State
-from gantrymq.broker.replication.port import Replica
-from gantrymq.broker.replication.replica import Follower
+from gantrymq.broker.replication.watched import Watched
 from gantrymq.observability.metrics import Metric, MetricKind, Metrics
 
 GAP: Final[Metric] = Metric(
@@ -20,7 +18,17 @@ FOLLOWS: Final[Metric] = Metric(
 )  # fmt: skip
 
 
-def declare_replication(metrics: Metrics, replicas: Sequence[Replica] = (), follower: Follower | None = None) -> None:
-    """Declare the metrics of this module. ``replicas``: those that are connected. ``follower``: of a replica."""
-    metrics.declare(GAP, lambda: [((one.identity,), one.gap) for one in replicas if one.follows])
-    metrics.declare(FOLLOWS, lambda: [] if follower is None else [((), int(follower.state is State.FOLLOWING))])
+def declare_replication(metrics: Metrics, watched: Watched) -> None:
+    """Declare the metrics of this module."""
+
+    def gaps() -> list[tuple[tuple[str, ...], int]]:
+        return (
+            [] if watched.port is None else [((one.identity,), one.gap) for one in watched.port.replicas if one.follows]
+        )
+
+    def follows() -> list[tuple[tuple[str, ...], int]]:
+        follower = watched.follower
+        return [] if follower is None else [((), int(follower.state is State.FOLLOWING))]
+
+    metrics.declare(GAP, gaps)
+    metrics.declare(FOLLOWS, follows)

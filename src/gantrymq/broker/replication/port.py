@@ -9,6 +9,7 @@ from gantrymq.broker.replication.copies import Copies
 from gantrymq.broker.replication.frames import HEARTBEAT_S, MAX_DATA_BYTES, SILENCE_S, ReportReader, encode_frame
 from gantrymq.broker.replication.sending import Sending, State
 from gantrymq.errors import RemoteProtocolError, StoreError
+from gantrymq.message.replication import CopyState
 from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.network import HIGH_WATER_BYTES, Gate, Link, Listener, Network
@@ -80,6 +81,14 @@ class Port:
         for replica in list(self.replicas):
             replica.end()
 
+    def states(self) -> tuple[CopyState, ...]:
+        """Of those that follow."""
+        return tuple(
+            CopyState(one.address, one.sending.confirmed, one.sending.next_place, one.gap)
+            for one in self.replicas
+            if one.follows
+        )
+
     def _behind(self) -> list[str]:
         return [one.identity for one in self.replicas if one.follows and one.gap]
 
@@ -134,6 +143,8 @@ class Replica:
         self._paused = self._again = False
         self._heard = self._said = clock.monotonic()
         self.sending = Sending()
+        self.address = ""
+        """``ip:port`` of the connection."""
         self.identity = ""
         """The IP address: the protocol has no other name."""
 
@@ -148,6 +159,7 @@ class Replica:
 
     def connected(self, link: Link) -> None:
         self._link = link
+        self.address = link.peer
         self.identity = split_address(link.peer)[0]
         if not self._port.came(self):
             self.end()

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from gantrymq.broker.replication.following import Differs, Diverged, Following, NotThere, State, earlier
 from gantrymq.broker.replication.frames import HEARTBEAT_S, SILENCE_S, FrameReader, encode_report
 from gantrymq.errors import GantryError, StoreError
+from gantrymq.message.replication import FollowState
 from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.runtime.network import Link, Network
@@ -85,6 +86,15 @@ class Follower:
         self.state = State.AWAY
         self.problem = ""
         """Why it does not follow, for people; empty: it does."""
+        self.heard_ms = self.reported_ms = 0
+        """When the primary, and this replica, said something last: ms since 1970."""
+
+    def following(self) -> FollowState:
+        """For those who ask."""
+        return FollowState(
+            self._primary(), self.state.value, self.problem, self.state is State.FOLLOWING, self.heard_ms,
+            self.reported_ms,
+        )  # fmt: skip
 
     def start(self) -> None:
         self._tasks.start("following", self._run())
@@ -231,6 +241,7 @@ class _Connection:
         if self._link is None:
             return
         self._heard = self._clock.monotonic()
+        self._owner.heard_ms = self._clock.wall_ms()
         target, following = self._target, self._following
         try:
             for frame in self._reader.feed(data):
@@ -251,6 +262,7 @@ class _Connection:
         """Say how far this log is safe. Not before it is known to be the primary's."""
         if self._link is not None and self._following.state is State.FOLLOWING:
             self._said = self._clock.monotonic()
+            self._owner.reported_ms = self._clock.wall_ms()
             self._link.write(encode_report(self._target.stored))
 
     def _beat(self) -> None:

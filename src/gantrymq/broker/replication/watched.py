@@ -1,0 +1,26 @@
+"""What replication does at the moment, for those who ask: tools, metrics, the console."""
+
+from __future__ import annotations
+
+from gantrymq.broker.replication.port import Port
+from gantrymq.broker.replication.replica import Follower
+from gantrymq.message.replication import ReplicationState
+from gantrymq.store.message_store import MessageStore
+
+
+class Watched:
+    """The parts of one role that copy the log, as soon as there are any."""
+
+    def __init__(self, store: MessageStore, is_primary: bool) -> None:
+        self._store = store
+        self._is_primary = is_primary
+        self.port: Port | None = None
+        self.follower: Follower | None = None
+
+    def state(self) -> ReplicationState:
+        return ReplicationState(
+            self._is_primary,
+            self._store.written,
+            () if self.port is None else self.port.states(),
+            None if self.follower is None else self.follower.following(),
+        )

@@ -1,0 +1,49 @@
+"""How far the copies of a log are. Values only. Positions are log offsets in bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CopyState:
+    """A replica, as its primary sees it."""
+
+    address: str
+    """``ip:port`` of its connection."""
+    confirmed: int
+    """It has everything before this."""
+    sent: int
+    """This was sent to it."""
+    gap: int
+    """Bytes that it has not confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowState:
+    """A replica, as it sees itself."""
+
+    primary: str
+    """``host:port`` of the primary's HA port; empty: it is not known."""
+    state: str
+    """For people."""
+    problem: str
+    """Why it does not follow; empty: it does."""
+    follows: bool
+    heard_ms: int
+    """When the primary said something last: ms since 1970; 0: never."""
+    reported_ms: int
+    """When this replica reported last."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationState:
+    """What a broker says of its log and of the copies."""
+
+    is_primary: bool
+    end: int
+    """Where the log ends."""
+    copies: tuple[CopyState, ...] = ()
+    """Of a primary: those that follow at the moment."""
+    following: FollowState | None = None
+    """Of a replica."""

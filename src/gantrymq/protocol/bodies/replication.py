@@ -1,0 +1,51 @@
+"""Bodies about replicas. Source: HARuntimeInfo; reference "replication", section 4."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from gantrymq.protocol.body import Body
+
+MAX_GAP_NOT_IN_SYNC: Final = 256 * 1024 * 1024
+"""A replica that is behind by less counts as in sync. Source: MessageStoreConfig.haMaxGapNotInSync."""
+
+
+class HAConnection(Body, frozen=True, kw_only=True):
+    """A replica, as its primary sees it. Source: HAConnectionRuntimeInfo."""
+
+    addr: str = ""
+    slave_ack_offset: int = 0
+    diff: int = 0
+    in_sync: bool = False
+    transfer_from_where: int = 0
+    transferred_byte_in_second: int = 0
+    """Ours do not measure it."""
+
+
+class HAClient(Body, frozen=True, kw_only=True):
+    """A replica, as it sees itself. Source: HAClientRuntimeInfo."""
+
+    master_addr: str = ""
+    max_offset: int = 0
+    last_read_timestamp: int = 0
+    last_write_timestamp: int = 0
+    master_flush_offset: int = 0
+    transferred_byte_in_second: int = 0
+    """Ours do not measure it."""
+    is_activated: bool = False
+    state: str | None = None
+    """Of ours: what it does, for people. Apache's say nothing here."""
+    problem: str | None = None
+    """Of ours: why it does not follow."""
+
+
+class HAStatus(Body, frozen=True, kw_only=True):
+    """The answer to GET_BROKER_HA_STATUS."""
+
+    master: bool = False
+    master_commit_log_max_offset: int = 0
+    in_sync_slave_nums: int = 0
+    ha_connection_info: list[HAConnection] = msgspec.field(default_factory=list)
+    ha_client_runtime_info: HAClient | None = None
