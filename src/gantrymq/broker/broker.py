@@ -29,6 +29,7 @@ from gantrymq.broker.parts import Parts, open_waiting, operations_of
 from gantrymq.broker.pop.ledger import invisible
 from gantrymq.broker.pop.metrics import declare_pop
 from gantrymq.broker.registries.registries import Registries, open_registries
+from gantrymq.broker.replication.copies import Copies
 from gantrymq.broker.replication.duties import copies_of
 from gantrymq.broker.replication.metrics import declare_replication
 from gantrymq.broker.replication.promotion import is_of_another, mark, take_over
@@ -51,6 +52,7 @@ from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.loop_watch import LoopWatch
 from gantrymq.runtime.network import Network
 from gantrymq.runtime.rng import Rng
+from gantrymq.runtime.tasks import TaskGroupOwner
 from gantrymq.store.log.conditions import Condition
 from gantrymq.store.message_store import MessageStore
 
@@ -99,8 +101,8 @@ class Broker:
         self._own_ip = own_ip or config.network.broker_ip1
         self._config = LiveConfig(config)
         self._config_file = config_file
-        self._copies = copies_of(self._config)
-        self._conditions = [*conditions, *([] if self._copies is None else [self._copies])]
+        self._conditions = tuple(conditions)
+        self._copies: Copies | None = None
         self._store_config = store_config(config)
         self._outside = Outside(network, clock, rng, disk)
         self.client_limits: Final = ClientLimits(clock, config.network.limits)
@@ -115,7 +117,11 @@ class Broker:
         self._started = False
         self.role = role_of(config.identity.broker_role) if role is None else role
         """What this broker is at the moment."""
+        self._named = config.identity.broker_role
+        """``brokerRole`` as it was when this role began."""
         self._changing = asyncio.Lock()
+        self._tasks = TaskGroupOwner("broker")
+        self._config.changed.append(self._settings_changed)
         self._counters = MessageCounters()
         self._opened: MessageStore | None = None
         self.address = ""
@@ -188,8 +194,10 @@ class Broker:
         """Make what works on the open store as this role does, and let the doors serve it."""
         config, clock, store, registries = self._config, self._outside.clock, self.store, self._registries
         is_primary = role is Role.PRIMARY
-        if self._copies is not None:
-            self._copies.waive(not is_primary)
+        self._named = config.identity.broker_role
+        before, self._copies = self._copies, copies_of(config, is_primary)
+        if before is not self._copies:
+            store.safety.require([*self._conditions, *([] if self._copies is None else [self._copies])])
         if is_primary:
             store.lead()
         else:
@@ -281,9 +289,9 @@ class Broker:
         the log as it is then. Raises the error of a duty that cannot start, or StoreError; then close the broker.
         """
         async with self._changing:
-            if role is self.role or not self._started:
+            if (role is self.role and self._named == self._config.identity.broker_role) or not self._started:
                 return
-            log.info("broker %s becomes a %s", self._config.identity.broker_name, role.value)
+            log.warning("broker %s becomes a %s", self._config.identity.broker_name, role.value)
             await self.duties.drain()
             self.store.follow(READ_ONLY)
             await self.store.flush_everything()
@@ -298,11 +306,25 @@ class Broker:
             await before.popping.stop_answering()
             await self.duties.start()
 
+    def _settings_changed(self) -> None:
+        if self._started and self._config.identity.broker_role != self._named:
+            self._tasks.start("new role", self._follow_settings())
+
+    async def _follow_settings(self) -> None:
+        """``brokerRole`` was changed while this broker runs."""
+        try:
+            await self.become(role_of(self._config.identity.broker_role))
+        except Exception as error:
+            self.store.follow(f"{READ_ONLY}; it could not take its new role ({error}), restart it")
+            log.critical("the role could not be changed, and nothing is taken any more: restart this broker: %s", error)
+            raise
+
     async def close(self) -> None:
         """Stop in the reverse order of the start. Harmless when not started."""
         if not self._started:
             return
         self._started = False
+        await self._tasks.stop()
         await self.duties.drain()
         self.held_pulls.close()
         await self.popping.stop_answering()

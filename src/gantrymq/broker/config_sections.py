@@ -58,8 +58,8 @@ class Identity:
     broker_cluster_name: str = "DefaultCluster"
     broker_name: str = "broker-a"
     """Apache takes the host name. Ours must not change when a container is started again on the same store."""
-    broker_id: int = MASTER_ID
-    broker_role: str = "ASYNC_MASTER"
+    broker_id: int = field(default=MASTER_ID, metadata=LIVE)
+    broker_role: str = field(default="ASYNC_MASTER", metadata=LIVE)
     broker_permission: int = field(default=6, metadata=LIVE)
     """4 read, 2 write."""
     region_id: str = "DefaultRegion"

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.message.replication import NOT_PRIMARY
 
-READ_ONLY: Final = "this broker is a replica and takes no writes; send them to the primary of the same brokerName"
+READ_ONLY: Final = NOT_PRIMARY
 
 
 @dataclass(frozen=True, slots=True)

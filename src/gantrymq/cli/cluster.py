@@ -22,6 +22,7 @@ from gantrymq.cli.cluster_options import (
     pairs,
     with_cluster,
 )
+from gantrymq.cli.failover import failover
 from gantrymq.cli.replicas import copy_state, in_sets
 from gantrymq.errors import GantryError
 
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 config = typer.Typer(help="Show and change settings of running brokers.", no_args_is_help=True)
 app.add_typer(config, name="config")
+app.command(name="failover")(failover)
 
 
 @app.command(name="list")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+NOT_PRIMARY: Final = "this broker is a replica and takes no writes; send them to the primary of the same brokerName"
+"""The remark of a replica that refuses something. Our clients know it: they look for the primary, and wait for it."""
 
 
 @dataclass(frozen=True, slots=True)

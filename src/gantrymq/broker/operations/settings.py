@@ -73,7 +73,6 @@ class SettingsAdministration:
                 continue
             try:
                 value = convert(key, text, str(field.type))
-                now.replaced(**{**new, field.name: value})  # do they go together?
             except ConfigError as error:
                 raise Refused(Refusal.PARAMETER_INVALID, str(error)) from error
             if value == now.value(field.name):
@@ -84,6 +83,10 @@ class SettingsAdministration:
                     f"{key} cannot be changed while the broker runs; change it in broker.conf and restart",
                 )
             new[field.name] = value
+        try:
+            now.replaced(**new)  # do they go together?
+        except ConfigError as error:
+            raise Refused(Refusal.PARAMETER_INVALID, str(error)) from error
         return new
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from gantrymq.message.send_status import SendStatus
-
-EVERYTHING: Final = 1 << 62
 
 
 class Copies:
@@ -15,7 +12,7 @@ class Copies:
 
     ``limit_ms``: how long senders wait; then they are told FLUSH_SLAVE_TIMEOUT. While fewer replicas are connected than
     are needed, they are told SLAVE_NOT_AVAILABLE at once. Either way the message becomes visible to consumers only when
-    it is copied. With ``needed`` 0 nothing is waited for.
+    it is copied.
     """
 
     name = "the replica"
@@ -29,27 +26,17 @@ class Copies:
         """Identity of a connected replica to how far it has the log."""
         self.position = 0
         self._changed: Callable[[], None] = lambda: None
-        self.waived = False
-        """Whether this broker is no primary at the moment, so that no replica has to confirm anything."""
-
-    def waive(self, waived: bool) -> None:
-        """The role changed."""
-        self.waived = waived
-        self._confirmed.clear()
-        self.position = EVERYTHING if waived else 0
-        self._changed()
 
     @property
     def available(self) -> bool:
-        return self.waived or len(self._confirmed) >= self._needed
+        return len(self._confirmed) >= self._needed
 
     def follow(self, changed: Callable[[], None]) -> None:
         self._changed = changed
 
     def truncated(self, position: int) -> None:
         self._confirmed = {name: min(end, position) for name, end in self._confirmed.items()}
-        if not self.waived:
-            self.position = min(self.position, position)
+        self.position = min(self.position, position)
 
     def confirm(self, identity: str, end: int) -> None:
         """A replica that is connected has everything before ``end``."""

@@ -42,10 +42,10 @@ class JoiningStore:
         mark_joined(self._store)
 
 
-def copies_of(config: LiveConfig) -> Copies | None:
-    """What a SYNC_MASTER waits for; None: this broker waits for no other one."""
+def copies_of(config: LiveConfig, is_primary: bool) -> Copies | None:
+    """What a broker waits for beside its disk, if it is a SYNC_MASTER; None: for nothing."""
     settings = config.replication
-    if config.identity.broker_role != SYNC_MASTER or settings.in_sync_replicas < 2:
+    if not is_primary or config.identity.broker_role != SYNC_MASTER or settings.in_sync_replicas < 2:
         return None
     return Copies(settings.in_sync_replicas - 1, settings.slave_timeout)
 
@@ -87,7 +87,9 @@ def following(
         return address_of(host, port - 1)
 
     joining = JoiningStore(config, outside.clock, store)
-    follower = watched.follower = Follower(outside.network, outside.clock, store, ha_address, joining)
+    follower = watched.follower = Follower(
+        outside.network, outside.clock, store, ha_address, joining, registration.look_for_primary
+    )
     tables = Tables(client, outside.clock, store, registries, address)
 
     def start() -> None:

@@ -71,13 +71,16 @@ class Follower:
     """Follows the primary whose address ``primary`` gives; empty: it is not known yet."""
 
     def __init__(
-        self, network: Network, clock: Clock, target: Target, primary: Callable[[], str], joining: Joining
-    ) -> None:
+        self, network: Network, clock: Clock, target: Target, primary: Callable[[], str], joining: Joining,
+        look: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """``look``: asked to find out where the primary is, when it is not where it was."""
         self._network = network
         self._clock = clock
         self._target = target
         self._primary = primary
         self._joining = joining
+        self._look = look
         self._before: int | None = None
         """The record that is compared first begins before this log offset; None: it is the last one."""
         self._tasks = TaskGroupOwner("replica")
@@ -120,6 +123,8 @@ class Follower:
                     "the address of the primary is not known: set haMasterAddress, or namesrvAddr to a name server "
                     "that knows a primary of this brokerName"
                 )
+            if self.state is State.AWAY:
+                self._look()
             await self._clock.sleep(pause)
 
     async def _attempt(self, address: str) -> float:

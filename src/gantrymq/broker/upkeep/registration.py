@@ -165,6 +165,10 @@ class Registration:
         waiting.timer = self._clock.call_later(ANNOUNCE_WAIT_SECONDS, waiting.end)
         self._announce()
 
+    def look_for_primary(self) -> None:
+        """Ask the name servers soon where the primary is: by registering again."""
+        self._announce()
+
     def _announce(self) -> None:
         for turn in self._turns.values():
             turn.pending = True

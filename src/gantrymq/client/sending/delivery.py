@@ -18,6 +18,7 @@ from gantrymq.client.sending.faults import FaultTable
 from gantrymq.client.sending.publish import PublishQueues
 from gantrymq.errors import GantryError, RequestRejected, RouteNotFound, TimedOut, Unreachable
 from gantrymq.message.queues import MessageQueue, QueueOffset
+from gantrymq.message.replication import NOT_PRIMARY
 from gantrymq.protocol.bodies.route import QueueData, TopicRoute
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
@@ -125,18 +126,17 @@ class Delivery:
                 remaining_ms = int((deadline - started) * 1000)
                 if remaining_ms <= 0:
                     break
-                publish = self._known_queues(topic) or await self.queues(topic, deadline)
+                publish = self._known_queues(topic) or await self._queues_again(topic, deadline, error)
+                if publish is None:
+                    continue
                 target = queue or self._choose(publish, same, avoid, started)
-                channel = self.ready(target)
-                if channel is None:
-                    # Nothing was sent, so this does not count as an attempt: the client waits for a broker to restart.
-                    patient = avoid == target.broker_name or queue is not None or same is not None
-                    reached = await self._reach(target, remaining_ms, patient)
-                    if isinstance(reached, Unreachable):
-                        error, avoid = reached, target.broker_name
-                        continue
-                    channel = reached
-                tried = await self._try(target, channel, make_frame, remaining_ms, started, again)
+                # Where nothing was sent, it does not count as an attempt: the client waits for a broker to restart.
+                patient = avoid == target.broker_name or queue is not None or same is not None
+                reached = self.ready(target) or await self._reach(target, remaining_ms, patient)
+                if isinstance(reached, Unreachable):
+                    error, avoid = reached, target.broker_name
+                    continue
+                tried = await self._try(target, reached, make_frame, remaining_ms, started, again)
                 again = True
             left -= 1
             (target, address, outcome, tried_at), tried = tried, None
@@ -150,11 +150,33 @@ class Delivery:
                     self._stored(topic, tried_at)
                     return result
                 error = refusal(outcome, target, address)
+                left += await self._waited_for_primary(topic, outcome)
                 same = self._may_hold(target, outcome.code, same) if stay else None
                 if result is None and outcome.code not in RETRIED_CODES:
                     raise error
             avoid = target.broker_name
         raise error or TimedOut(f"sending to topic {topic!r}", self._config.send_timeout_ms)
+
+    async def _waited_for_primary(self, topic: str, answer: Command) -> int:
+        """Pause, and look up the route, when a replica answered: it took nothing, and another broker takes its place.
+        Returns how many attempts do not count."""
+        if answer.remark is None or NOT_PRIMARY not in answer.remark:
+            return 0
+        await self._endpoint.clock.sleep(RETRY_PAUSE_S)
+        await self._endpoint.routes.refresh([topic])
+        return 1
+
+    async def _queues_again(self, topic: str, deadline: float, before: GantryError | None) -> PublishQueues | None:
+        """The queues of the next attempt. None: there are none at the moment, and it paused. ``before``: of an earlier
+        attempt. Without one there never were any, which is raised."""
+        try:
+            return await self.queues(topic, deadline)
+        except RouteNotFound as error:
+            missing = error  # compiled code must not wait in here
+        if before is None:
+            raise missing
+        await self._endpoint.clock.sleep(RETRY_PAUSE_S)
+        return None
 
     async def _try(
         self, target: MessageQueue, channel: ClientChannel, make_frame: MakeFrame, timeout_ms: int, started: float,

@@ -40,6 +40,10 @@ class Limits:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def change(self, parts: Sequence[Condition]) -> None:
+        """These conditions count from now on. Nobody waits at the moment."""
+        self._parts = parts
+
     def add(self, end: int, late: Late) -> None:
         """Call ``late`` at most once, unless everything before log offset ``end`` is safe by then."""
         self._waiting.append((end, self._clock.monotonic(), late))

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from gantrymq.errors import InvariantViolated, StoreError, StoreUnavailable
 from gantrymq.message.send_status import SendStatus
@@ -51,8 +51,8 @@ class LogSafety:
         self._log = commit_log
         self._dispatch = dispatch
         self._local = LocalDisk(commit_log.written, flush_limit_ms)
-        self._parts: Final[tuple[Condition, ...]] = (self._local, *conditions)
-        self.has_conditions: Final = bool(conditions)
+        self._parts: tuple[Condition, ...] = (self._local, *conditions)
+        self.has_conditions = bool(conditions)
         """Whether more than the local disk must confirm."""
         self._limited = bool(conditions) or flush_limit_ms is not None
         """Whether a sender can be answered before its position is safe."""
@@ -71,6 +71,20 @@ class LogSafety:
         """Called when more of the log is safe on the disk here, with the log offset behind it."""
         for condition in conditions:
             condition.follow(self._confirmed)
+
+    def require(self, conditions: Sequence[Condition]) -> None:
+        """From now on these must hold beside that of the local disk, in place of those before. Nobody may be waiting:
+        see ``resign``. What was safe stays so; without conditions everything that is stored here is."""
+        self._parts = (self._local, *conditions)
+        self.has_conditions = bool(conditions)
+        self._limited = self.has_conditions or self._local.limit_ms is not None
+        self._limits.change(self._parts)
+        for condition in conditions:
+            condition.follow(self._confirmed)
+        if not conditions:
+            self._ends.clear()
+            if self._local.position > self.position:
+                self._grow(self._local.position)
 
     # ---- waiting
 

@@ -1,0 +1,175 @@
+"""A replica takes the place of its primary, because an operator says so.
+
+| step of a planned one                 | what is true behind it                                                     |
+|---------------------------------------|----------------------------------------------------------------------------|
+| the primary becomes a replica         | nothing is taken any more; its replicas got the whole log                  |
+| its end is compared with the target's | the target has everything; if not, the primary is made primary again       |
+| the target becomes primary            | it takes messages, with the ``brokerRole`` that the old primary had        |
+| the name servers are looked at        | clients find it                                                            |
+
+A forced one has only the last two: the primary is gone. Both change ``brokerRole`` and ``brokerId``, which brokers also
+write into their ``broker.conf``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gantrymq.admin.brokers import BrokerPlace, Brokers
+from gantrymq.errors import ConfigError, GantryError, RequestRejected, TimedOut
+from gantrymq.protocol.bodies.replication import HAClient
+from gantrymq.runtime.clock import Clock
+
+MASTER, SLAVE, ASYNC_MASTER = 0, "SLAVE", "ASYNC_MASTER"
+LOOK_S: Final = 0.02
+COPIED_S: Final = 10.0
+"""How long the target may take to get the rest of the log."""
+CHANGED_S: Final = 30.0
+"""How long a broker may take for its new role."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Failover:
+    """What will be done."""
+
+    name: str
+    target: BrokerPlace
+    primary: BrokerPlace | None
+    """None: it is gone, and the target is forced."""
+    role: str
+    """``brokerRole`` of the target behind it."""
+    spare_id: int
+    """``brokerId`` of the old primary behind it."""
+    behind: int | None
+    """Bytes that the target does not have yet; None: nobody knows."""
+
+
+async def planned(brokers: Brokers, name: str, to: int | None, *, forced: bool) -> Failover:
+    """Look whether it can be done. ``to``: the brokerId of the target; None: the replica that has most. Raises
+    ConfigError saying what is in the way."""
+    members = [place for place in await brokers.places() if place.name == name]
+    if not members:
+        raise ConfigError(f"the name servers know no broker {name!r}; `gantry cluster list` shows those there are")
+    replicas = [one for one in members if one.broker_id != MASTER and to in (None, one.broker_id)]
+    if not replicas:
+        raise ConfigError(f"{name} has no replica{'' if to is None else f' with brokerId {to}'} that could take over")
+    ends = {one.address: await _end(brokers, one) for one in replicas}
+    target = max(replicas, key=lambda one: ends[one.address])
+    primary = await _primary(brokers, members, forced=forced)
+    behind, role = None, ASYNC_MASTER
+    if primary is not None:
+        following = await _following(brokers, target)
+        if not following.is_activated:
+            why = following.problem or following.state or "it does not say why"
+            raise ConfigError(f"{target.address} does not follow its primary at the moment: {why}")
+        behind = max(int((await brokers.runtime(primary.address))["commitLogMaxOffset"]) - ends[target.address], 0)
+        role = (await brokers.config(primary.address)).get("brokerRole", ASYNC_MASTER)
+    for one in (target, *([] if primary is None else [primary])):
+        await _able(brokers, one, is_target=one is target)
+    used = {one.broker_id for one in members}
+    spare = next(number for number in range(1, len(used) + 2) if number not in used)
+    return Failover(name, target, primary, role, spare, behind)
+
+
+async def _end(brokers: Brokers, replica: BrokerPlace) -> int:
+    return (await _following(brokers, replica)).max_offset
+
+
+async def _following(brokers: Brokers, replica: BrokerPlace) -> HAClient:
+    try:
+        status = await brokers.replication(replica.address)
+    except RequestRejected as error:
+        raise ConfigError(f"{replica.address} is a broker of Apache before 5.0: start it again as primary") from error
+    if status.ha_client_runtime_info is None:
+        raise ConfigError(f"{replica.address} does not say how far its log is: is it a replica?")
+    return status.ha_client_runtime_info
+
+
+async def _primary(brokers: Brokers, members: list[BrokerPlace], *, forced: bool) -> BrokerPlace | None:
+    primary = next((one for one in members if one.broker_id == MASTER), None)
+    if primary is None:
+        if forced:
+            return None
+        raise ConfigError("the name servers know no primary of it. If it is gone for good, use --force")
+    try:
+        await brokers.runtime(primary.address)
+    except GantryError as error:
+        if forced:
+            return None
+        raise ConfigError(
+            f"the primary at {primary.address} does not answer ({error}). If it is gone for good, use --force"
+        ) from error
+    if forced:
+        raise ConfigError(f"the primary at {primary.address} answers: leave out --force, then nothing is lost")
+    return primary
+
+
+async def _able(brokers: Brokers, place: BrokerPlace, *, is_target: bool) -> None:
+    version = (await brokers.runtime(place.address)).get("brokerVersionDesc", "")
+    if not version.startswith("GantryMQ"):
+        raise ConfigError(f"{place.address} is {version or 'not ours'}: it must be started again for another role")
+    settings = await brokers.config(place.address)
+    if settings.get("haMasterAddress"):
+        raise ConfigError(
+            f"{place.address} has haMasterAddress, which names one primary for ever. Remove it, so that the name "
+            "servers say where the primary is, and start it again"
+        )
+    if is_target and settings.get("haListenPort", "0") == "0":
+        raise ConfigError(f"{place.address} has no haListenPort, so that nobody could follow it. Set it, and restart")
+
+
+async def carry_out(brokers: Brokers, failover: Failover, say: Say, clock: Clock) -> float:
+    """Do it. Returns for how many seconds no broker took messages, as far as it was seen from here. Raises GantryError:
+    the primary has its role again when the target did not get the whole log."""
+    begun = clock.monotonic()
+    primary, target = failover.primary, failover.target
+    if primary is not None:
+        say(f"{primary.address} stops taking messages, and gives its replicas the rest")
+        await brokers.set_config(primary.address, {"brokerRole": SLAVE, "brokerId": str(failover.spare_id)})
+        await _until(clock, lambda: _is_replica(brokers, primary), CHANGED_S, f"{primary.address} becomes a replica")
+        end = await _end(brokers, primary)
+        try:
+            await _until(clock, lambda: _has(brokers, target, end), COPIED_S, f"{target.address} gets the whole log")
+        except GantryError:
+            say(f"{primary.address} becomes primary again")
+            await brokers.set_config(primary.address, {"brokerRole": failover.role, "brokerId": str(MASTER)})
+            raise
+    say(f"{target.address} becomes primary")
+    await brokers.set_config(target.address, {"brokerRole": failover.role, "brokerId": str(MASTER)})
+    await _until(clock, lambda: _is_primary(brokers, target), CHANGED_S, f"{target.address} becomes primary")
+    seconds = clock.monotonic() - begun
+    await _until(clock, lambda: _is_known(brokers, failover), CHANGED_S, "the name servers name the new primary")
+    return seconds
+
+
+async def _is_replica(brokers: Brokers, place: BrokerPlace) -> bool:
+    status = await brokers.replication(place.address)
+    return not status.master and status.ha_client_runtime_info is not None
+
+
+async def _is_primary(brokers: Brokers, place: BrokerPlace) -> bool:
+    return (await brokers.replication(place.address)).master
+
+
+async def _has(brokers: Brokers, place: BrokerPlace, end: int) -> bool:
+    return await _end(brokers, place) >= end
+
+
+async def _is_known(brokers: Brokers, failover: Failover) -> bool:
+    return any(
+        place.broker_id == MASTER and place.address == failover.target.address
+        for place in await brokers.places()
+        if place.name == failover.name
+    )
+
+
+async def _until(clock: Clock, holds: Callable[[], Awaitable[bool]], limit_s: float, what: str) -> None:
+    """Raises TimedOut: see `gantry cluster replicas` then."""
+    ends = clock.monotonic() + limit_s
+    while not await holds():
+        if clock.monotonic() > ends:
+            raise TimedOut(what, int(limit_s * 1000))
+        await clock.sleep(LOOK_S)
