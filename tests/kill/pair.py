@@ -68,12 +68,13 @@ class Machine(Program):
         self._name_servers = name_servers
         self._port, self._ha_port = free_port(), free_port()
 
-    def serve(self, role: str) -> None:
-        """Start the broker as ASYNC_MASTER, SYNC_MASTER or SLAVE."""
+    def serve(self, role: str, number: int | None = None) -> None:
+        """Start the broker as ASYNC_MASTER, SYNC_MASTER or SLAVE. ``number``: brokerId, when it is not the usual one.
+        ``brokerRole`` of the last start counts no longer."""
         self._conf.write_text(
             CONF.format(
                 name_servers=self._name_servers, store=self.store, port=self._port, ha_port=self._ha_port, role=role,
-                number=int(role == "SLAVE"),
+                number=int(role == "SLAVE") if number is None else number,
             )
         )  # fmt: skip
         self.start("broker", "-c", str(self._conf))

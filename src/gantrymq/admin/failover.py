@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gantrymq.admin.brokers import BrokerPlace, Brokers
-from gantrymq.errors import ConfigError, GantryError, RequestRejected, TimedOut
+from gantrymq.errors import ConfigError, GantryError, RequestRejected, TimedOut, Unreachable
 from gantrymq.protocol.bodies.replication import HAClient
 from gantrymq.runtime.clock import Clock
 
@@ -159,9 +159,13 @@ async def _has(brokers: Brokers, place: BrokerPlace, end: int) -> bool:
 
 
 async def _is_known(brokers: Brokers, failover: Failover) -> bool:
+    try:
+        places = await brokers.places()
+    except Unreachable:  # they know no broker at all while this one changes its id
+        return False
     return any(
         place.broker_id == MASTER and place.address == failover.target.address
-        for place in await brokers.places()
+        for place in places
         if place.name == failover.name
     )
 

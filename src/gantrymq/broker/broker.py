@@ -295,7 +295,10 @@ class Broker:
             await self.duties.drain()
             self.store.follow(READ_ONLY)
             await self.store.flush_everything()
-            self.store.safety.resign(StoreUnavailable(READ_ONLY))
+            doubtful = self.store.safety.resign(StoreUnavailable(READ_ONLY))
+            if doubtful is not None:  # it is in the log, although those who waited count it as failed
+                self.coordinator.doubt()
+                self.delivered.doubtful_from = doubtful
             await self.duties.stop()
             self._listeners.remove()
             before, self.role = self.operations.consuming, role

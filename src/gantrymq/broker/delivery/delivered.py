@@ -79,6 +79,8 @@ class Delivered:
     copies: dict[int, int] = field(default_factory=dict)
     """Log offset of a record to that of its last copy, for copies behind the position."""
     parts: list[Delivering] = field(default_factory=list)
+    doubtful_from: int = NOWHERE
+    """Copies from this log offset on may be in the log although whoever made them was told that they are not."""
     _saved: tuple[int, int] = (0, 0)
     """Position and number of steps of the clock in the file."""
 
@@ -142,7 +144,7 @@ class Delivered:
         flushed = self.store.flushed
         for part in self.parts:
             part.settle(flushed)
-        position = min([flushed, *(part.held_from() for part in self.parts)])
+        position = min([flushed, self.doubtful_from, *(part.held_from() for part in self.parts)])
         fields: dict[str, Any] = {"position": position}
         for part in self.parts:
             part.write(fields)

@@ -185,6 +185,10 @@ class TransactionCoordinator:
         self._files.close(self.table)
         self.history.close()
 
+    def doubt(self) -> None:
+        """Decisions that are in the log were called not stored: the table is not written any more."""
+        self._files.doubt()
+
     def put_half(self, record: NewRecord, group: str, unique_key: str, done: Waiting) -> None:
         """Store a half message; ``done(half, error)`` is called when it is safe, or could not be made so, or with
         Unconfirmed when it is not safe within the time its sender waits; then it can be ended all the same.

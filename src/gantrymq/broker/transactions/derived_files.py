@@ -37,6 +37,7 @@ class DerivedFiles:
         self._notes = HalfNotesFile(disk, clock, store)
         self._timers: list[Timer] = []
         self._decisions_due = 0.0
+        self._doubtful = False
         self.decisions: Final = self._file.load
         self.discard_decisions: Final = self._file.discard
         self.notes: Final = self._notes.blocks
@@ -47,13 +48,19 @@ class DerivedFiles:
         self._every(DECISIONS_INTERVAL_S, lambda: self._save_decisions(table))
         self._every(NOTES_INTERVAL_S, lambda: self._notes.go_on(table))
 
+    def doubt(self) -> None:
+        """The table may be wrong from now on: whoever ended a transaction was told that nobody knows whether it is
+        ended. The file stays as it was before, and the next start reads the log behind it."""
+        self._doubtful = True
+
     def close(self, table: TransactionTable) -> None:
         """Write everything for the last time."""
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
         self._commit_offsets(table)
-        self._file.save(table)
+        if not self._doubtful:
+            self._file.save(table)
         self._notes.finish(table)
 
     def _every(self, seconds: float, work: Callable[[], None]) -> None:
@@ -67,7 +74,7 @@ class DerivedFiles:
 
     def _save_decisions(self, table: TransactionTable) -> None:
         now = self._clock.monotonic()
-        if now >= self._decisions_due:
+        if now >= self._decisions_due and not self._doubtful:
             self._decisions_due = now + DECISIONS_INTERVAL_S * (table.decisions.size >> 20)
             self._file.save_later(table)
 

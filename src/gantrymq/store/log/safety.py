@@ -208,11 +208,14 @@ class LogSafety:
         self.position = min(self.position, position)
         self.taken_back(position, error)
 
-    def resign(self, error: StoreError) -> None:
-        """Whoever waits for something to become safe is told ``error``: it may become so, and nobody here knows."""
+    def resign(self, error: StoreError) -> int | None:
+        """Whoever waits for something to become safe is told ``error``: it may become so, and nobody here knows.
+        Returns the log offset from which on that is so; None: nothing was waited for."""
+        doubtful = self.position if self.position < self._log.written else None
         self._limits.taken_back(self.position)
         for waiters in (self._waiting, self._written):
             waiters.fail(self.position, error)
+        return doubtful
 
     # ---- growing
 
