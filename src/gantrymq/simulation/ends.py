@@ -37,7 +37,7 @@ class OneWayProducer(TransactionProducer):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self._ends = OneWayEnds(self._endpoint, self._delivery, self._memory, self._config, self.group)
+        self._halves.ends = OneWayEnds(self._endpoint, self._delivery, self._memory, self._config, self.group)
 
 
 def end_of_result(group: str, topic: str, sent: TransactionSendResult, state: LocalTransactionState) -> EndTransaction:

@@ -56,7 +56,7 @@ class Endpoint:
         self,
         owner: str,
         config: ClientConfig,
-        outside: Outside,
+        outside: object,
         *,
         pushes: Callable[[ClientChannel, Command], None] | None = None,
         greet: Callable[[ClientChannel], None] | None = None,

@@ -14,6 +14,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
+from mypy_extensions import mypyc_attr
+
 from gantrymq.client.config import TransactionProducerConfig
 from gantrymq.client.connection.endpoint import RETRY_PAUSE_S, Endpoint
 from gantrymq.client.listener import ListenerAnswer
@@ -45,6 +47,7 @@ Decide: TypeAlias = Callable[[SentHalf, ListenerAnswer], Awaitable[TransactionSe
 """``HalfEnds.decide``."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # the simulation has other ends
 class HalfEnds:
     """Ends the half messages of one producer."""
 

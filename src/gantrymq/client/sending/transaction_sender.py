@@ -64,7 +64,7 @@ class TransactionSender:
         self._memory = memory
         self._figures = figures
         self._watch = watch
-        self._ends = HalfEnds(endpoint, delivery, memory, config, group)
+        self.ends = HalfEnds(endpoint, delivery, memory, config, group)
         self._namespace = config.namespace
         self._max_message_bytes = config.max_message_bytes
         self.ask: AskAgain | None = None
@@ -198,10 +198,10 @@ class TransactionSender:
             if outcome.error is not None:
                 log.warning("transaction %s: %s", key, outcome.remark, exc_info=outcome.error)
             if state is LocalTransactionState.UNKNOWN:
-                self._ends.tell_unknown(half, outcome)
+                self.ends.tell_unknown(half, outcome)
                 result = result_of(half, outcome, decided=False)
             else:
-                result = await self._ends.decide(half, outcome)
+                result = await self.ends.decide(half, outcome)
                 if not result.decided:
                     self._figures.of_sends(topic).unconfirmed += 1
         except BaseException as error:
@@ -218,14 +218,14 @@ class TransactionSender:
         """``finish`` did not decide it: repeat it for a while, until the broker has answered. Where the outcome was not
         known, the listener is asked first."""
         if self.ask is not None:
-            await self._ends.decide_late(half, outcome, self.ask, self._decide)
+            await self.ends.decide_late(half, outcome, self.ask, self._decide)
 
     async def _decide(self, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         if self._watch is None:
-            return await self._ends.decide(half, outcome)
+            return await self.ends.decide(half, outcome)
         act = self._watch.ending(half.given, half.result, outcome.state)
         try:
-            result = await self._ends.decide(half, outcome)
+            result = await self.ends.decide(half, outcome)
         except BaseException as error:
             act.failed(error)
             raise
@@ -239,4 +239,4 @@ class TransactionSender:
         if self._watch is not None:
             self._watch.ending(half.given, half.result, LocalTransactionState.UNKNOWN).done()
         self.open.discard(half.transaction_id)
-        self._ends.tell_unknown(half, INTERRUPTED)
+        self.ends.tell_unknown(half, INTERRUPTED)
