@@ -337,6 +337,21 @@ class CorruptRecord(StoreError):
         super().__init__(f"record at log offset {offset} is corrupt: {reason}")
 
 
+class BackupRefused(GantryError):
+    """A backup cannot be taken, or restored, as it was asked for. The message says why. Nothing was changed."""
+
+    what_to_do = "Do what the message says; [backups](docs/backup.md)."
+
+
+class BackupDamaged(GantryError):
+    """An object of a backup is missing, or holds other bytes than those that were stored. Nothing was restored."""
+
+    what_to_do = (
+        "`gantry backup verify TARGET` lists what is damaged. The next backup stores again what is missing. Until then "
+        "restore an older backup."
+    )
+
+
 class InvariantViolated(GantryError):
     """An internal invariant does not hold. The component stops instead of continuing with a wrong state."""
 

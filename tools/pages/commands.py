@@ -23,6 +23,8 @@ def commands() -> dict[str, Any]:
         for name in group.list_commands(context):
             command = group.get_command(context, name)
             if hasattr(command, "list_commands"):
+                if command.invoke_without_command:
+                    found[f"{prefix}{name}"] = command
                 walk(f"{prefix}{name} ", command)
             else:
                 found[f"{prefix}{name}"] = command

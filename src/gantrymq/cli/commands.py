@@ -28,6 +28,8 @@ _COMMANDS: Final = {
     "cluster": ("gantrymq.cli.cluster", "app"),
     "doctor": ("gantrymq.cli.doctor", "doctor"),
     "console": ("gantrymq.cli.console", "console"),
+    "backup": ("gantrymq.cli.backup", "app"),
+    "restore": ("gantrymq.cli.backup", "restore"),
     "user": ("gantrymq.cli.user", "app"),
     "acl": ("gantrymq.cli.acl", "app"),
     "sql": ("gantrymq.cli.sql", "app"),

@@ -69,6 +69,11 @@ class Layout:
         """Private: see ``store.deleted``."""
         return self.path("gantry/deleted")
 
+    @property
+    def restoring(self) -> str:
+        """Private: there while ``gantry restore`` fills the directory."""
+        return self.path("gantry/restoring")
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -88,6 +93,11 @@ def inspect(disk: Disk, config: StoreConfig) -> Found:
     layout = Layout(config.root, config.log_directory)
     if disk.exists(layout.root) and not disk.is_dir(layout.root):
         raise StoreFormatUnknown(f"{layout.root} is a file; storePathRootDir must name a directory")
+    if disk.exists(layout.restoring):
+        raise StoreFormatUnknown(
+            f"a backup was being restored into {layout.root}, and that did not end: {layout.restoring} says so. Run "
+            "gantry restore again"
+        )
     _refuse_rocksdb(disk, layout)
     if disk.exists(layout.log) and not disk.is_dir(layout.log):
         raise StoreFormatUnknown(f"{layout.log} is a file where the directory of the log should be; move it away")

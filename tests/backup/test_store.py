@@ -1,0 +1,223 @@
+"""Backups of a store without a broker: every byte of the log, damage, and what a restore makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gantrymq.errors import BackupDamaged, BackupRefused, StoreFormatUnknown
+from gantrymq.store.message_store import MessageStore
+from tests.backup.scene import Scene, flipped, objects, parts_of
+from tests.support.places import durable, open_store, record, run, small
+
+
+async def filled(scene: Scene, count: int, queue_id: int = 0) -> MessageStore:
+    """An open store with so many more messages."""
+    store = open_store(small(scene.store))
+    await more(store, count, queue_id)
+    return store
+
+
+async def more(store: MessageStore, count: int, queue_id: int = 0) -> None:
+    for number in range(count):
+        await durable(store, store.append([record(queue_id=queue_id, body=b"%04d" % number * 20)]))
+
+
+async def bodies(scene: Scene, name: str = "restored") -> list[bytes]:
+    store = open_store(small(scene.root / name))
+    found = [message.body for message in store.scan(store.min_log_offset)]
+    await store.close()
+    return found
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_a_backup_of_an_open_store_has_all_of_its_log(scene: Scene) -> None:
+    async def work() -> None:
+        store = await filled(scene, 200)
+        taken = scene.take()
+        assert taken.stored.manifest.records == 200
+        assert taken.stored.manifest.log.end == store.appended
+        assert len(parts_of(taken.stored.manifest)) == len(list((scene.store / "commitlog").iterdir())) > 2
+        restored = scene.restore()
+        assert (restored.records, restored.end) == (200, store.appended)
+        assert scene.log("restored") == scene.log()
+        await store.close()
+        assert await bodies(scene) == await bodies(scene, "store")
+
+    run(work())
+    assert scene.problems() == []
+
+
+def test_the_next_backup_sends_only_what_is_new(scene: Scene) -> None:
+    async def work() -> None:
+        store = await filled(scene, 100)
+        first = scene.take()
+        again = scene.take()
+        assert again.sent_bytes == 0
+        assert again.stored.manifest.log == first.stored.manifest.log
+        await more(store, 10)
+        second = scene.take()
+        begin = first.stored.manifest.log.end
+        assert second.sent_bytes == store.appended - begin
+        assert parts_of(second.stored.manifest)[: len(parts_of(first.stored.manifest))] == parts_of(
+            first.stored.manifest
+        )
+        assert scene.restore().records == 110
+        assert scene.restore("older", backup_id=first.stored.id).records == 100
+        await store.close()
+
+    run(work())
+
+
+def test_a_part_that_is_gone_is_noticed_and_sent_again(scene: Scene) -> None:
+    async def work() -> None:
+        store = await filled(scene, 100)
+        scene.take()
+        victim = objects(scene)[-2]
+        assert "log" in str(victim)
+        victim.unlink()
+        assert [text for _, text in scene.problems()] == [f"log/{victim.name} is missing in {scene.backups}"]
+        with pytest.raises(BackupDamaged, match="is missing"):
+            scene.restore()
+        assert not (scene.root / "restored" / "commitlog").exists()
+        scene.take()
+        assert scene.problems() == []
+        await store.close()
+
+    run(work())
+
+
+def test_every_damaged_byte_of_a_backup_is_noticed(scene: Scene) -> None:
+    async def work() -> None:
+        (scene.store / "config").mkdir(parents=True)
+        (scene.store / "config" / "topics.json").write_text('{"topicConfigTable":{}}')
+        store = await filled(scene, 30)
+        scene.take()
+        await store.close()
+
+    run(work())
+    assert scene.problems() == []
+    files = objects(scene)
+    assert {file.parent.name for file in files} == {"backups", "log", "tables"}
+    tried = 0
+    for file in files:
+        size = file.stat().st_size
+        for at in {0, 1, size // 3, size // 2, size - 2, size - 1}:
+            with flipped(file, at):
+                assert scene.problems(), (file, at)
+                with pytest.raises((BackupDamaged, BackupRefused)):
+                    scene.restore("never")
+                tried += 1
+    assert tried > 15
+    assert scene.problems() == []
+
+
+def test_a_damaged_record_is_copied_as_it_is_and_passed_over(scene: Scene) -> None:
+    async def work() -> None:
+        store = await filled(scene, 100)
+        place = store.entry("Orders", 0, 40)
+        assert place is not None
+        await store.close()
+        file = scene.store / "commitlog" / f"{place.log_offset // 16384 * 16384:020d}"
+        with flipped(file, place.log_offset % 16384 + 100):
+            taken = scene.take()
+            assert taken.stored.manifest.log.damaged == ((place.log_offset, place.log_offset + place.size),)
+            assert taken.stored.manifest.records == 99
+            assert scene.problems() == []
+            scene.restore()
+            assert scene.log("restored") == scene.log()
+        found = await bodies(scene)
+        assert len(found) == 99
+
+    run(work())
+
+
+def test_another_store_is_not_mixed_into_the_target(scene: Scene) -> None:
+    async def work() -> None:
+        store = await filled(scene, 50)
+        scene.take()
+        await store.close()
+        shutil.rmtree(scene.store)
+        store = await filled(scene, 10)
+        with pytest.raises(BackupRefused, match="Give it a new target"):
+            scene.take()
+        await more(store, 60)
+        with pytest.raises(BackupRefused, match="has other bytes"):
+            scene.take()
+        await store.close()
+
+    run(work())
+    assert scene.restore().records == 50
+
+
+def test_the_log_ends_before_the_first_later_record(scene: Scene) -> None:
+    async def work() -> None:
+        store = await filled(scene, 3)
+        first = scene.take().stored.manifest
+        await asyncio.sleep(0.02)
+        await more(store, 4)
+        at = max(message.store_timestamp for message in store.scan(store.min_log_offset))
+        await asyncio.sleep(0.02)
+        await more(store, 90)
+        scene.take()
+        assert first.last_ms < at
+        restored = scene.restore(at_ms=at)
+        assert (restored.records, restored.last_ms) == (7, at)
+        assert (restored.tables.manifest, restored.log.manifest == first) == (first, False)
+        await store.close()
+        assert await bodies(scene) == (await bodies(scene, "store"))[:7]
+
+    run(work())
+
+
+def test_a_restore_needs_an_empty_directory(scene: Scene) -> None:
+    async def work() -> None:
+        store = await filled(scene, 3)
+        scene.take()
+        await store.close()
+
+    run(work())
+    (scene.root / "full").mkdir()
+    (scene.root / "full" / "note.txt").write_text("mine")
+    with pytest.raises(BackupRefused, match=r"is not empty: it has note\.txt"):
+        scene.restore("full")
+    assert [path.name for path in (scene.root / "full").iterdir()] == ["note.txt"]
+    scene.restore()
+    with pytest.raises(BackupRefused, match="is not empty"):
+        scene.restore()
+
+
+def test_no_broker_starts_on_a_restore_that_did_not_end(scene: Scene) -> None:
+    async def work() -> None:
+        store = await filled(scene, 40)
+        scene.take()
+        await store.close()
+
+    run(work())
+    scene.restore()
+    half = scene.root / "restored"
+    (half / "gantry" / "restoring").touch()
+    with pytest.raises(StoreFormatUnknown, match="Run gantry restore again"):
+        open_store(small(half))
+    (half / "commitlog" / "00000000000000000000").write_bytes(b"half of it")
+    assert scene.restore().records == 40
+    assert scene.log("restored") == scene.log()
+
+
+def test_an_empty_store_and_no_store(scene: Scene) -> None:
+    with pytest.raises(StoreFormatUnknown, match="is not the directory of a store"):
+        scene.take()
+    with pytest.raises(BackupRefused, match="there is no backup"):
+        scene.restore()
+    (scene.store / "config").mkdir(parents=True)
+    (scene.store / "config" / "topics.json").write_text('{"topicConfigTable":{}}')
+    assert scene.take().stored.manifest.records == 0
+    assert scene.restore().records == 0
+    assert (scene.root / "restored" / "config" / "topics.json").exists()
