@@ -105,7 +105,7 @@ def test_times_of_which_nothing_is_known_are_refused() -> None:
     first, second = timed(1000, 500), timed(2000, 500, 1500)
     with pytest.raises(BackupRefused, match=r"the newest backup is of 1970-01-01T00:00:02.000\+00:00"):
         choose([first, second], 2001)
-    with pytest.raises(BackupRefused, match="the first backup is of 1970-01-01T00:00:01.000"):
+    with pytest.raises(BackupRefused, match=r"the first backup is of 1970-01-01T00:00:01\.000"):
         choose([first, second], 999)
     late = timed(3000, 2500, start=5 * FILE)
     with pytest.raises(BackupRefused, match=r"records of .*02.200.* are in no backup"):

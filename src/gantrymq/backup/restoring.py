@@ -11,7 +11,6 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
@@ -32,9 +31,6 @@ from gantrymq.store.files.segmented_file import SegmentedFile
 from gantrymq.store.layout import Layout
 from gantrymq.store.log.records import has_queue_entry
 from gantrymq.store.queues.consume_queue import BLANK, ENTRY, ENTRY_BYTES
-
-ABORT: Final = "abort"
-
 
 @dataclass(frozen=True, slots=True)
 class Restored:
@@ -93,24 +89,32 @@ class Restoring:
         disk, layout = self.disk, self.layout
         disk.make_dirs(layout.root)
         lock = disk.lock(layout.lock)
+        written = False
         try:
-            clear(disk, layout)
-            disk.make_dirs(os.path.dirname(layout.restoring))
-            disk.open(layout.restoring, create=True).close()
-            disk.sync_dir(os.path.dirname(layout.restoring))
             try:
-                yield
-            except BaseException:
                 clear(disk, layout)
+                disk.make_dirs(os.path.dirname(layout.restoring))
+                disk.open(layout.restoring, create=True).close()
+                disk.sync_dir(os.path.dirname(layout.restoring))
+                yield
+                disk.sync_dir(layout.root)
+                written = True
                 disk.remove(layout.restoring)
-                _remove_empty(disk, os.path.dirname(layout.restoring))
-                disk.remove(layout.lock)
+            except BaseException:
+                if not written or disk.exists(layout.restoring):
+                    self._undo()
                 raise
-            disk.sync_dir(layout.root)
-            disk.remove(layout.restoring)
             disk.sync_dir(os.path.dirname(layout.restoring))
         finally:
             lock.release()
+
+    def _undo(self) -> None:
+        """The mark goes last: until then no broker starts here."""
+        disk, layout = self.disk, self.layout
+        clear(disk, layout)
+        disk.remove(layout.restoring)
+        _remove_empty(disk, os.path.dirname(layout.restoring))
+        disk.remove(layout.lock)
 
     def _write(self, choice: Choice) -> tuple[int, int]:
         """Everything; log offset of the end, and how many positions were lowered."""
@@ -129,7 +133,7 @@ class Restoring:
             self._put(path, data)
         for one in idle:
             self._put_queue(manifest.queue_file_bytes, one)
-        self._put(ABORT, b"")
+        self.disk.open(self.layout.abort, create=True).close()
         return end, changed
 
     def _end(self, choice: Choice) -> int:

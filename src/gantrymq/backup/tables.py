@@ -74,8 +74,8 @@ def deleted_topics(data: bytes | None) -> dict[str, int]:
 
 def deleted_before(cut: int, at_tables: Mapping[str, int], at_log: Mapping[str, int]) -> dict[str, int]:
     """What was deleted when the log ended at ``cut``, between the backups of the tables and of the log: the deletion of
-    a topic behind ``cut`` did not happen, and one before it counts even if the older backup does not know it."""
-    known = {topic: position for topic, position in at_log.items() if position <= cut}
+    a topic at or behind ``cut`` did not happen, and one before it counts even if the older backup does not know it."""
+    known = {topic: position for topic, position in at_log.items() if position < cut}
     return {**at_tables, **known}
 
 

@@ -42,7 +42,7 @@ class DirectoryTarget:
         self.place: Final = path
 
     def _path(self, name: str) -> str:
-        return os.path.join(self.place, name)
+        return os.path.join(self.place, name.rstrip("/"))
 
     def sizes(self, folder: str) -> dict[str, int]:
         found = {}
