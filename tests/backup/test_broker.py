@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.backup.scene import Scene
 from tests.broker.replication.test_pair import free_port, log_of, replica_of
 from tests.support.brokers import Cluster, cluster, until
 
-FILES = {"mapped_file_size_commit_log": 1 << 18, "mapped_file_size_consume_queue": 20 * 100}
+FILES: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 18, "mapped_file_size_consume_queue": 20 * 100}
 
 
 @pytest.fixture
@@ -64,6 +65,7 @@ def test_topics_groups_users_and_offsets_come_back(scene: Scene) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_a_queue_whose_messages_were_deleted_goes_on_with_its_numbers(scene: Scene) -> None:
     """Else a group at offset 30 would miss the first 30 new messages."""
 

@@ -145,40 +145,40 @@ def test_a_restore_that_ends_anywhere_is_whole_or_refused(end: str) -> None:
     assert outcomes >= {"nothing", "refused"}, outcomes
 
 
-@pytest.mark.slow
-def test_ctrl_c_leaves_nothing_half_done() -> None:
-    def ready(restoring: bool) -> Interrupted:
-        scene = filled(Interrupted(1))
-        if restoring:
-            scene.take()
-        assert isinstance(scene.disk, Interrupted)
-        return scene.disk
+def interrupted(restoring: bool) -> Interrupted:
+    scene = filled(Interrupted(1))
+    if restoring:
+        scene.take()
+    assert isinstance(scene.disk, Interrupted)
+    return scene.disk
 
-    for restoring in (False, True):
-        for at in operations(
-            lambda restoring=restoring: ready(restoring),  # type: ignore[misc]
-            lambda scene, restoring=restoring: scene.restore() if restoring else scene.take(),
-        ):
-            disk = ready(restoring)
-            disk.at = at
-            scene = Scene(ROOT, disk)
-            with pytest.raises(KeyboardInterrupt):
-                scene.restore() if restoring else scene.take()
-            if restoring:
-                if disk.list(str(ROOT / "restored")) not in ([], ["lock"]):  # it was over
-                    assert opened(scene, "restored") == COUNT
-                else:
-                    assert scene.restore().records == COUNT
-            else:
-                assert len(backups_in(scene.target).whole) <= 1
-                left = [
-                    name
-                    for folder in ("log", "tables", "backups")
-                    for name in disk.list(str(ROOT / "backups" / folder))
-                ]
-                assert not [name for name in left if name.endswith(".tmp")], at
-                scene.take()
-                assert scene.problems() == []
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_no_half_of_a_restore() -> None:
+    for at in operations(lambda: interrupted(True), lambda scene: scene.restore()):
+        disk = interrupted(True)
+        disk.at = at
+        scene = Scene(ROOT, disk)
+        with pytest.raises(KeyboardInterrupt):
+            scene.restore()
+        if disk.list(str(ROOT / "restored")) not in ([], ["lock"]):  # it was over
+            assert opened(scene, "restored") == COUNT
+        else:
+            assert scene.restore().records == COUNT
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_no_half_of_a_backup() -> None:
+    for at in operations(lambda: interrupted(False), lambda scene: scene.take()):
+        disk = interrupted(False)
+        disk.at = at
+        scene = Scene(ROOT, disk)
+        with pytest.raises(KeyboardInterrupt):
+            scene.take()
+        folders = [str(scene.backups / folder) for folder in ("log", "tables", "backups")]
+        assert not [name for folder in folders for name in disk.list(folder) if name.endswith(".tmp")], at
+        scene.take()
+        assert scene.problems() == []
 
 
 def test_a_full_disk_is_said_and_the_last_backup_stays() -> None:

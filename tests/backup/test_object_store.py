@@ -85,5 +85,5 @@ def test_a_bucket_that_is_not_there(query: str) -> None:
 
 
 def test_an_url_of_nothing() -> None:
-    with pytest.raises(ConfigError, match="nowhere://bucket is not the URL of an object store"):
-        open_target("nowhere://bucket", OsDisk())
+    with pytest.raises(ConfigError, match=r"nowhere:/{2}localhost is not the URL of an object store"):
+        open_target("nowhere://localhost", OsDisk())

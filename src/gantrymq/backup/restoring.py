@@ -32,6 +32,7 @@ from gantrymq.store.layout import Layout
 from gantrymq.store.log.records import has_queue_entry
 from gantrymq.store.queues.consume_queue import BLANK, ENTRY, ENTRY_BYTES
 
+
 @dataclass(frozen=True, slots=True)
 class Restored:
     """What was made."""
@@ -139,7 +140,9 @@ class Restoring:
     def _end(self, choice: Choice) -> int:
         """Where the log ends."""
         log, at_ms = choice.log.manifest.log, choice.at_ms
-        for part in log.parts if at_ms is not None else ():
+        if at_ms is None:
+            return log.end
+        for part in log.parts:
             if part.last_ms > at_ms:
                 walk = walk_of(choice.log.manifest, part, read_part(self.target, part))
                 for place, parsed in walk:

@@ -121,7 +121,7 @@ def verify(target: TargetPlace, as_json: Json = False) -> None:
         for one in problems:
             typer.echo(f"{one['backup']}: {one['problem']}" if one["backup"] else one["problem"])
         broken = len({one["backup"] for one in problems})
-        typer.echo(f"{count} backups, {broken} of them damaged" if problems else f"{count} backups are whole")
+        typer.echo(f"{broken} of {_backups(count)} damaged" if problems else f"{_backups(count)} read, all whole")
 
     show.answer(as_json, {"backups": count, "problems": problems}, draw)
     if problems or not count:
@@ -183,6 +183,10 @@ def restore(
         typer.echo(f"start a broker with storePathRootDir={value['store']}")
 
     show.answer(as_json, value, draw)
+
+
+def _backups(count: int) -> str:
+    return f"{count} backup{'' if count == 1 else 's'}"
 
 
 def _as_value(stored: Stored) -> dict[str, Any]:
