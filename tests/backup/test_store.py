@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq.backup import live_store
+from gantrymq.backup.restoring import Restoring
+from gantrymq.backup.target import DirectoryTarget
 from gantrymq.errors import BackupDamaged, BackupRefused, StoreFormatUnknown
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.store.layout import Layout
 from gantrymq.store.message_store import MessageStore
 from tests.backup.scene import Scene, flipped, objects, parts_of
 from tests.support.places import durable, open_store, record, run, small
@@ -221,3 +226,52 @@ def test_an_empty_store_and_no_store(scene: Scene) -> None:
     assert scene.take().stored.manifest.records == 0
     assert scene.restore().records == 0
     assert (scene.root / "restored" / "config" / "topics.json").exists()
+
+
+class Deleting(DirectoryTarget):
+    """While the first part of the log is stored, the broker deletes old files."""
+
+    def __init__(self, scene: Scene, store: MessageStore) -> None:
+        super().__init__(scene.disk, str(scene.backups))
+        self._store = store
+        self.deleted = 0
+
+    def write(self, name: str, data: bytes) -> None:
+        super().write(name, data)
+        if name.startswith("log/") and not self.deleted:
+            self.deleted = self._store.delete_expired(SystemClock().wall_ms() + 10**9, 0, self._store.appended)
+
+
+def test_files_that_are_deleted_meanwhile_are_left_out(scene: Scene) -> None:
+    async def work() -> None:
+        store = await filled(scene, 300)
+        target = Deleting(scene, store)
+        taken = scene.take(target).stored.manifest
+        assert target.deleted > 1
+        assert taken.log.start == store.min_log_offset > 0
+        restored = scene.restore()
+        assert (restored.end, restored.records) == (store.appended, taken.records)
+        await store.close()
+        assert await bodies(scene) == await bodies(scene, "store")
+        assert len(await bodies(scene)) == taken.records
+
+    run(work())
+    assert scene.problems() == []
+
+
+def test_parts_end_behind_records(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the size of a part: the same log comes back."""
+
+    async def work() -> None:
+        store = await filled(scene, 60)
+        for size in (1, 300, 1000, 5000):
+            monkeypatch.setattr(live_store, "PART_BYTES", size)
+            target = DirectoryTarget(scene.disk, str(scene.root / f"backups-{size}"))
+            log = scene.take(target).stored.manifest.log
+            assert len(log.parts) >= (log.end - log.start) // 16384 + 1
+            assert size > 1000 or len(log.parts) > 10
+            Restoring(scene.disk, Layout(str(scene.root / f"restored-{size}")), target).restore()
+            assert scene.log(f"restored-{size}") == scene.log()
+        await store.close()
+
+    run(work())

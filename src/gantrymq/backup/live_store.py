@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from gantrymq.backup.log_walk import Range, RecordWalk
 from gantrymq.backup.manifest import LogPart, QueueEnd, sha256
@@ -25,8 +26,9 @@ from gantrymq.store.queues.consume_queue import BLANK_SIZE, ConsumeQueue, Entry
 from gantrymq.store.queues.queue_table import list_queues
 from gantrymq.store.recovery.record_search import RecordSearch
 
-PART_BYTES = LARGEST_RECORD_BYTES
-"""A part of the log is not larger, so that it can be held in memory; every record fits into one."""
+_SIZE_KEY: Final = "mappedFileSizeCommitLog"
+PART_BYTES = 32 * 1024 * 1024
+"""A part of the log, which is held in memory, is not larger, unless it is one record."""
 
 
 class LogMoved(Exception):
@@ -47,12 +49,15 @@ class LiveLog:
     """The commit log."""
 
     def __init__(self, disk: Disk, layout: Layout) -> None:
-        """Raises StoreFormatUnknown when there is no log here."""
+        """Raises StoreFormatUnknown when the files are none of a log, or LogMoved."""
         self._disk = disk
         self._layout = layout
         self.file_bytes = _size_of_first(disk, layout.log)
         self._open = OpenFiles(disk)
-        bases = list_segments(disk, layout.log, self.file_bytes, "mappedFileSizeCommitLog") if self.file_bytes else []
+        try:
+            bases = list_segments(disk, layout.log, self.file_bytes, _SIZE_KEY) if self.file_bytes else []
+        except FileNotFoundError as error:
+            raise LogMoved from error
         self._files = SegmentedFile(self._open, layout.log, self.file_bytes, bases)
         self._search = RecordSearch(self._files, self.file_bytes)
 
@@ -96,6 +101,7 @@ class LiveLog:
 
     def read(self, begin: int, end: int) -> bytes:
         """Raises LogMoved."""
+        end = min(end, self._files.end)
         try:
             data = self._files.read(begin, end - begin)
         except FileNotFoundError as error:
@@ -109,8 +115,8 @@ class LiveLog:
         records in it were checked. The last part may end before ``end``, when there are only zeros behind it."""
         gaps: list[Range] = []
         while begin < end:
-            stop = min(end, begin - begin % self.file_bytes + self.file_bytes, begin + PART_BYTES)
-            data = self.read(begin, stop)
+            stop = min(end, begin - begin % self.file_bytes + self.file_bytes)
+            data = self.read(begin, min(stop, begin + max(PART_BYTES, self._size_at(begin))))
             known = len(gaps)
             walk = RecordWalk(data, begin, self.file_bytes, gaps)
             while walk.to_the_end().bad is not None and not self._is_cut_off(walk, end):
@@ -127,6 +133,11 @@ class LiveLog:
             part = LogPart(begin, behind, sha256(data), walk.records, walk.first_ms, walk.last_ms)
             yield Piece(part, data, tuple(gaps[known:]))
             begin = behind
+
+    def _size_at(self, position: int) -> int:
+        """Of the record there; 0 when that cannot be its size."""
+        size = int.from_bytes(self.read(position, position + 4), "big")
+        return size if size <= LARGEST_RECORD_BYTES else 0
 
     def _is_cut_off(self, walk: RecordWalk, end: int) -> bool:
         """Whether the record at the end of the data goes on in the next part."""
