@@ -13,10 +13,11 @@ from typing import Final
 from gantrymq.backup.log_walk import Range, RecordWalk
 from gantrymq.backup.manifest import LogPart, QueueEnd, sha256
 from gantrymq.backup.tables import FOLDERS, SINGLE, is_whole, names_in
+from gantrymq.broker.delivery.timer import TIMER_LOG
 from gantrymq.errors import BackupRefused, StoreFormatUnknown
 from gantrymq.message.queues import LogOffset
 from gantrymq.message.sizes import LARGEST_RECORD_BYTES
-from gantrymq.runtime.disk import Disk, read_whole
+from gantrymq.runtime.disk import Disk, File, read_whole
 from gantrymq.store.files.checkpoint import read_mark
 from gantrymq.store.files.segment import OpenFiles
 from gantrymq.store.files.segmented_file import SegmentedFile, list_segments
@@ -26,6 +27,8 @@ from gantrymq.store.queues.consume_queue import BLANK_SIZE, ConsumeQueue, Entry
 from gantrymq.store.queues.queue_table import list_queues
 from gantrymq.store.recovery.record_search import RecordSearch
 
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+"""Of the timer log."""
 _SIZE_KEY: Final = "mappedFileSizeCommitLog"
 PART_BYTES = 32 * 1024 * 1024
 """A part of the log, which is held in memory, is not larger, unless it is one record."""
@@ -192,6 +195,29 @@ def _read(disk: Disk, path: str) -> bytes | None:
         return read_whole(disk, path)
     except FileNotFoundError:
         return None
+
+
+def timer_log(disk: Disk, layout: Layout) -> Iterator[tuple[str, int, Iterator[bytes]]]:
+    """Path, size and used bytes, in chunks, of each file of the timer log. Raises LogMoved."""
+    for name in disk.list(layout.path(TIMER_LOG)):
+        path = f"{TIMER_LOG}/{name}"
+        try:
+            file = disk.open(layout.path(path))
+        except FileNotFoundError as error:
+            raise LogMoved from error
+        try:
+            yield path, file.size(), _used(file)
+        finally:
+            file.close()
+
+
+def _used(file: File) -> Iterator[bytes]:
+    """The bytes before those that are all zeros."""
+    for at in range(0, file.size(), CHUNK_BYTES):
+        data = file.read(CHUNK_BYTES, at)
+        if not any(data):
+            return
+        yield data
 
 
 def queue_ends(disk: Disk, layout: Layout, log_start: int) -> tuple[int, list[QueueEnd]]:

@@ -61,6 +61,15 @@ class Table(msgspec.Struct, frozen=True):
         return f"{TABLES}{self.sha256}"
 
 
+class SparseFile(msgspec.Struct, frozen=True):
+    """A file of a fixed size, of which only the beginning is used. It is copied in chunks."""
+
+    path: str
+    size: int
+    chunks: tuple[Table, ...]
+    """They follow each other from the beginning. Behind them are zeros."""
+
+
 class LogRange(msgspec.Struct, frozen=True):
     """What a backup has of the commit log."""
 
@@ -85,6 +94,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """When the tables with positions were read, ms since 1970."""
     log: LogRange
     tables: tuple[Table, ...]
+    timer_log: tuple[SparseFile, ...] = ()
+    """Our broker could build it from the log; Apache's cannot."""
     queue_file_bytes: int = 0
     """Size of a file of a consume queue; 0 when there was none."""
     queues: Table | None = None
@@ -104,9 +115,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return max((part.last_ms for part in self.log.parts), default=0)
 
     @property
+    def objects(self) -> tuple[LogPart | Table, ...]:
+        """All that it consists of."""
+        queues = () if self.queues is None else (self.queues,)
+        return (*self.log.parts, *self.tables, *(chunk for file in self.timer_log for chunk in file.chunks), *queues)
+
+    @property
     def size(self) -> int:
-        """Bytes of what it consists of."""
-        return self.log.end - self.log.start + sum(table.size for table in self.tables)
+        """Bytes of its objects."""
+        return sum(one.size for one in self.objects)
 
 
 class QueueEnd(msgspec.Struct, frozen=True, array_like=True):

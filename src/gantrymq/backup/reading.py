@@ -79,25 +79,20 @@ def problems_in(target: Target, progress: Callable[[int, int], None]) -> Iterato
     for text in found.damaged:
         yield "", text
     known: dict[str, str] = {}
-    total = sum({part.name: part.size for one in found.whole for part in _objects(one.manifest)}.values())
+    total = sum({part.name: part.size for one in found.whole for part in one.manifest.objects}.values())
     done = 0
     for stored in found.whole:
         try:
             check_order(stored)
         except BackupDamaged as error:
             yield stored.id, str(error)
-        for part in _objects(stored.manifest):
+        for part in stored.manifest.objects:
             if part.name not in known:
                 known[part.name] = _problem(target, stored.manifest, part)
                 done += part.size
                 progress(done, total)
             if known[part.name]:
                 yield stored.id, known[part.name]
-
-
-def _objects(manifest: Manifest) -> list[LogPart | Table]:
-    queues = [] if manifest.queues is None else [manifest.queues]
-    return [*manifest.log.parts, *manifest.tables, *queues]
 
 
 def _problem(target: Target, manifest: Manifest, part: LogPart | Table) -> str:

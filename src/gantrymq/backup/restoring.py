@@ -15,12 +15,13 @@ from dataclasses import dataclass
 import msgspec
 
 from gantrymq.backup.log_walk import QueueEnds
-from gantrymq.backup.manifest import LogPart, Manifest, QueueEnd, Stored
+from gantrymq.backup.manifest import LogPart, Manifest, QueueEnd, SparseFile, Stored
 from gantrymq.backup.progress import Progress, silent
 from gantrymq.backup.reading import backups_in, check_order, check_walk, read_part, walk_of
 from gantrymq.backup.rules import Choice, choose
-from gantrymq.backup.tables import DELETED, NAMED, USERS, deleted_before, deleted_topics, joined, lowered
+from gantrymq.backup.tables import CONFIG, DELETED, NAMED, USERS, deleted_before, deleted_topics, joined, lowered
 from gantrymq.backup.target import Target
+from gantrymq.broker.delivery.timer import CHECK_FILE, TIMER_LOG
 from gantrymq.broker.registries.registries import OFFSETS_FILE
 from gantrymq.broker.replication.promotion import MARK as LOG_OF_ANOTHER
 from gantrymq.errors import BackupDamaged, BackupRefused, DiskFull
@@ -31,6 +32,7 @@ from gantrymq.store.files.segmented_file import SegmentedFile
 from gantrymq.store.layout import Layout
 from gantrymq.store.log.records import has_queue_entry
 from gantrymq.store.queues.consume_queue import BLANK, ENTRY, ENTRY_BYTES
+from gantrymq.store.timer_log import TimerCheckFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,9 @@ class Restoring:
             tables[OFFSETS_FILE], changed = lowered(tables[OFFSETS_FILE], ends.ends)
         for path, data in tables.items():
             self._put(path, data)
+        for file in choice.tables.manifest.timer_log:
+            self._put_chunks(file)
+        self._reset_timer()
         for one in idle:
             self._put_queue(manifest.queue_file_bytes, one)
         self.disk.open(self.layout.abort, create=True).close()
@@ -226,6 +231,30 @@ class Restoring:
         self.disk.make_dirs(os.path.dirname(where))
         write_durably(self.disk, where, data, private=path.startswith(USERS))
 
+    def _put_chunks(self, sparse: SparseFile) -> None:
+        where = self.layout.path(sparse.path)
+        self.disk.make_dirs(os.path.dirname(where))
+        file = self.disk.open(where, create=True)
+        try:
+            file.truncate(sparse.size)
+            at = 0
+            for chunk in sparse.chunks:
+                file.write(read_part(self.target, chunk), at)
+                at += chunk.size
+            file.sync()
+        finally:
+            file.close()
+        self.disk.sync_dir(os.path.dirname(where))
+
+    def _reset_timer(self) -> None:
+        """``timercheck`` says of no unit of the timer log that it is in ``timerwheel``, which Apache's broker makes
+        anew then."""
+        if self.disk.exists(self.layout.path(CHECK_FILE)):
+            check = TimerCheckFile(self.disk, self.layout.path(CHECK_FILE))
+            check.write(check.read())
+            check.file.sync()
+            check.file.close()
+
     def _put_queue(self, file_bytes: int, one: QueueEnd) -> None:
         """A file of a queue with its last entry, and blank ones before it: the queue goes on behind it."""
         last = (one.end - 1) * ENTRY_BYTES
@@ -260,7 +289,8 @@ def check_empty(disk: Disk, layout: Layout) -> None:
 
 def clear(disk: Disk, layout: Layout) -> None:
     """Remove what a restore writes, but for its mark."""
-    for path in (layout.log, layout.queues, layout.path("config"), os.path.dirname(layout.restoring), layout.abort):
+    folders = (layout.path(name) for name in (CONFIG, TIMER_LOG))
+    for path in (layout.log, layout.queues, *folders, os.path.dirname(layout.restoring), layout.abort):
         _remove_tree(disk, path, layout.restoring)
 
 

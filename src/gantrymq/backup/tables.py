@@ -3,7 +3,7 @@
 Everything that the log does not say: topics, groups, users, offsets of consumers, how far delayed and timed messages
 were delivered, selectors, and the journals of transactions. Pure: bytes in, bytes out.
 
-Queues, index, marks, timer log, open half messages and decisions are not copied. A start builds them from the log.
+Queues, index, marks, open half messages and decisions are not copied. A start builds them from the log.
 """
 
 from __future__ import annotations

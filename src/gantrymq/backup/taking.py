@@ -7,14 +7,26 @@ exist, and nothing that was there before has changed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from gantrymq.backup.live_store import LiveLog, LogMoved, check_store, queue_ends, read_tables
+from gantrymq.backup.live_store import LiveLog, LogMoved, check_store, queue_ends, read_tables, timer_log
 from gantrymq.backup.log_walk import Range
-from gantrymq.backup.manifest import LOG_PARTS, TABLES, LogPart, LogRange, Manifest, Stored, Table, encode, sha256
+from gantrymq.backup.manifest import (
+    LOG_PARTS,
+    TABLES,
+    LogPart,
+    LogRange,
+    Manifest,
+    SparseFile,
+    Stored,
+    Table,
+    encode,
+    sha256,
+)
 from gantrymq.backup.progress import Progress, silent
 from gantrymq.backup.reading import backups_in
 from gantrymq.backup.rules import check_lineage, in_order, kept_parts
@@ -72,6 +84,7 @@ class Taking:
     def _manifest(self, before: LogRange | None) -> Manifest:
         taken_ms = self.clock.wall_ms()
         tables = {path: data for path, data in read_tables(self.disk, self.layout).items() if not is_late(path)}
+        timers = tuple(self._timer_log())
         log = LiveLog(self.disk, self.layout)
         try:
             end = log.end()
@@ -87,6 +100,7 @@ class Taking:
             taken_ms=taken_ms,
             log=copied,
             tables=tuple(self._table(path, data, sizes) for path, data in sorted(tables.items())),
+            timer_log=timers,
             queue_file_bytes=queue_bytes,
             queues=self._table("consumequeue", msgspec.json.encode(ends), sizes) if ends else None,
         )
@@ -108,6 +122,12 @@ class Taking:
                 self._send(piece.part.name, piece.data)
             self.progress(piece.part.end - begin, total)
         return LogRange(log.file_bytes, log.start, parts[-1].end if parts else log.start, tuple(damaged), tuple(parts))
+
+    def _timer_log(self) -> Iterator[SparseFile]:
+        """Behind ``timercheck``, which says how much of it counts, and before the end of the log."""
+        sizes = self.target.sizes(TABLES)
+        for path, size, chunks in timer_log(self.disk, self.layout):
+            yield SparseFile(path, size, tuple(self._table(path, data, sizes) for data in chunks))
 
     def _check_same(self, log: LiveLog, end: int, before: LogRange) -> None:
         """Whether the log is the one of the last backup: its last part must be in it, byte for byte."""
