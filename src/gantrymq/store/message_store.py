@@ -228,6 +228,10 @@ class MessageStore:
         """Up to ``size`` bytes of the log, as they lie there; none where nothing is written."""
         return self._log.read(position, size) if position >= self._log.start else b""
 
+    def end_of_file(self, position: int) -> int:
+        """Where the file of the log ends that holds a position."""
+        return self._log.end_of_file(position)
+
     @property
     def min_log_offset(self) -> LogOffset:
         """Of the oldest byte that still exists."""

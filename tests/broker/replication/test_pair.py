@@ -15,7 +15,7 @@ import pytest
 
 from gantrymq.admin import Admin
 from gantrymq.broker.broker import Broker
-from gantrymq.broker.replication.frames import encode_report
+from gantrymq.broker.replication.frames import FrameReader, encode_report
 from gantrymq.broker.roles import Role
 from gantrymq.cli.replicas import copy_state, in_sets
 from gantrymq.errors import ConfigError
@@ -329,6 +329,31 @@ def test_forged_reports_are_no_copies(tmp_path: Path) -> None:
                 writer.close()
 
     asyncio.run(work())
+
+
+def test_no_frame_goes_over_the_end_of_a_file(tmp_path: Path) -> None:
+    """Apache's slaves append a frame to one file, and never get over the end of it otherwise."""
+
+    async def work() -> None:
+        port, size = free_port(), 1 << 18
+        async with cluster(tmp_path / "a", ha_listen_port=port, mapped_file_size_commit_log=size) as primary:
+            await primary.create_topic("orders", queues=1)
+            for _ in range(40):
+                await primary.sent("orders", bytes(20_000))
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            first = primary.broker.store.entry("orders", 0, 0)
+            assert first is not None
+            frames, place = FrameReader(), first.log_offset + first.size  # so that frames do not end there by chance
+            writer.write(encode_report(place))
+            while place < primary.broker.store.written:
+                for frame in frames.feed(await reader.read(1 << 20)):
+                    assert frame.place == place
+                    place += len(frame.data)
+                    assert place <= frame.place - frame.place % size + size, "it goes over the end of a file"
+            assert place > 3 * size
+            writer.close()
+
+    asyncio.run(asyncio.wait_for(work(), 30))
 
 
 def test_only_named_addresses_may_follow(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -34,6 +34,9 @@ class Log(Protocol):
 
     def read_raw(self, position: int, size: int) -> bytes: ...
 
+    def end_of_file(self, position: int) -> int:
+        """Where the file of the log ends that holds a position."""
+
 
 class Port:
     """Listens for replicas, and sends the log to each of them."""
@@ -213,7 +216,9 @@ class Replica:
                 return
             place = sending.next_place
             try:
-                data = source.read_raw(place, min(MAX_DATA_BYTES, source.stored - place))
+                # Apache's slaves append a frame to one file: one that went over its end would stop them there for ever.
+                stop = min(place + MAX_DATA_BYTES, source.stored, source.end_of_file(place))
+                data = source.read_raw(place, stop - place)
             except (StoreError, OSError) as error:
                 log.error("the log cannot be read at %d for replica %s: %s", place, self.identity, error)
                 self.end()
