@@ -33,6 +33,13 @@ def test_ddl_is_what_create_table_executes(tool: Tool, kind: DatabaseKind) -> No
     assert tool.text("sql", "ddl", "--dialect", kind.value) == expected
 
 
+def test_an_outbox_without_ordering_keys_gets_them(tool: Tool, database: Place) -> None:
+    database.execute(*outbox_ddl(DatabaseKind(database.kind), ordered=False))
+    statements = tool.text("sql", "ddl", "-d", database.kind, "--add-ordering").split(";\n")
+    database.execute(*(each for each in statements if each))
+    assert database.execute("SELECT order_key, seq, half FROM gantrymq_outbox") == []
+
+
 def test_ddl_can_be_executed_twice(tool: Tool, database: Place) -> None:
     statements = [each for each in tool.text("sql", "ddl", "-d", database.kind).split(";\n") if each]
     database.execute(*statements, *statements)

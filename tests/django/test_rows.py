@@ -47,6 +47,37 @@ def test_orders_are_sold_while_the_broker_is_away(shop: Project, away: str) -> N
         close()
 
 
+def test_messages_of_a_key_leave_in_the_order_of_the_commits(shop: Project) -> None:
+    """With the setting of old, while the broker is away and when it is back."""
+
+    def change(number: int) -> None:
+        with transaction.atomic():
+            Order.objects.create(name=f"o-{number}", status="paid")
+            send(Message("orders", b"%d" % number), order_key="customer")
+
+    for number in range(1, 4):
+        change(number)
+    shop.gantry.stop_broker()
+    for number in range(4, 9):
+        change(number)
+    shop.gantry.start_broker()
+    until(lambda: rows() == 0, "all rows are sent")
+    assert [int(body) for body in shop.bodies()] == [1, 2, 3, 4, 5, 6, 7, 8]
+    close()
+
+
+def test_an_outbox_from_before_says_which_migration_is_missing(project: Project, sqlite: Place) -> None:
+    project.use(sqlite)
+    call_command("migrate", "gantrymq", "0002", verbosity=0)
+    with pytest.raises(ConfigError, match=r"manage\.py migrate gantrymq"), transaction.atomic():
+        send(Message("orders", b"1"), order_key="customer")
+    close()
+    call_command("migrate", "gantrymq", verbosity=0)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT order_key, seq, half FROM gantrymq_outbox")
+    call_command("migrate", "gantrymq", "0002", verbosity=0)
+
+
 def test_the_migration_of_the_outbox_goes_back_and_forth(project: Project, sqlite: Place) -> None:
     project.use(sqlite)
     call_command("migrate", "gantrymq", "0001", verbosity=0)

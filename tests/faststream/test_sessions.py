@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from gantrymq.faststream import GantryBroker, GantryResponse, TestGantryBroker
 from gantrymq.sql import AsyncTransactions
 from gantrymq.testing import LocalCluster
 from tests.faststream.playing import play, quiet
+from tests.sql.outbox.rows_shop import until
 
 TIME = pytest.mark.gantry(virtual_time=True)
 
@@ -121,6 +123,23 @@ def test_a_handler_publishes_with_the_session_of_its_dependency(gantry: LocalClu
     assert bodies(gantry, "points") == [b"o-1", b"o-1"]
 
 
+def test_messages_of_a_session_keep_the_order_of_their_key(gantry: LocalCluster, tmp_path: Path) -> None:
+    gantry.create_topic("orders")
+
+    async def test() -> None:
+        async with shop(tmp_path) as made, made.broker:
+            for number in range(6):
+                async with made.Session.begin() as session:
+                    await made.insert(session, f"o-{number}")
+                    await made.broker.publish(f"o-{number}", "orders", session=session, order_key="customer-7")
+            await asyncio.to_thread(until, lambda: len(bodies(gantry, "orders")) == 6, "all are sent")
+
+    play(test)
+    messages = gantry.messages("orders")
+    assert [message.body for message in messages] == [b"o-%d" % number for number in range(6)]
+    assert len({message.queue for message in messages}) == 1
+
+
 def test_what_takes_no_message_says_why(gantry: LocalCluster, tmp_path: Path) -> None:
     async def test() -> None:
         async with shop(tmp_path) as made, made.broker:
@@ -129,8 +148,6 @@ def test_what_takes_no_message_says_why(gantry: LocalCluster, tmp_path: Path) ->
                 with pytest.raises(ConfigError, match="attach"):
                     await broker.publish("o-1", "orders", session=session)
             async with made.Session() as session:
-                with pytest.raises(ConfigError, match="order_key and session do not go together"):
-                    await broker.publish("o-1", "orders", session=session, order_key="o")
                 with pytest.raises(ConfigError, match="a request is answered at once"):
                     await broker.publisher("orders").request("o-1", session=session)  # type: ignore[call-arg]
             with pytest.raises(ConfigError):

@@ -11,6 +11,8 @@ import pytest
 
 from gantrymq import Message
 from gantrymq.sql import Transactions
+from gantrymq.sql.rows.dialect import DatabaseKind
+from gantrymq.sql.rows.outbox_table import outbox_ddl
 from gantrymq.testing import LocalCluster
 from tests.sql.databases import Place
 
@@ -102,6 +104,25 @@ def test_a_project_with_the_first_two_tables_gets_the_outbox_in_another_migratio
     )
     alembic(project, "upgrade", "head")
     assert database.execute("SELECT * FROM gantrymq_outbox") == []
+    alembic(project, "downgrade", "base")
+
+
+@pytest.mark.slow
+def test_an_outbox_gets_ordering_keys_in_another_migration(project: Path, database: Place) -> None:
+    alembic(project, "upgrade", "head")
+    database.execute("DROP TABLE gantrymq_outbox")
+    database.execute(*outbox_ddl(DatabaseKind(database.kind), ordered=False))
+    (project / "migrations" / "versions" / "two.py").write_text(
+        "from alembic import op\nfrom gantrymq.sql import alembic as gantrymq\n\n"
+        'revision, down_revision = "2", "1"\n\n'
+        "def upgrade():\n    gantrymq.add_ordering(op)\n\n"
+        "def downgrade():\n    gantrymq.drop_ordering(op)\n"
+    )
+    alembic(project, "upgrade", "head")
+    assert database.execute("SELECT order_key, seq, half FROM gantrymq_outbox") == []
+    alembic(project, "downgrade", "1")
+    with pytest.raises(Exception, match=r"(?i)no such column|does not exist|unknown column"):
+        database.execute("SELECT half FROM gantrymq_outbox")
     alembic(project, "downgrade", "base")
 
 

@@ -69,6 +69,13 @@ SQL_AWAY = {
     )
     for away in ("row", "always")
 }  # fmt: skip
+SQL_ORDERED = {
+    away: RunKind(
+        partial(sql_simulation.run, away=away, ordered=True), sql_simulation.AWAY, sql_simulation.AWAY_FAULTS,
+        ("--sql", "--away", away, "--order"),
+    )
+    for away in ("refuse", "row", "always")
+}  # fmt: skip
 WAITS = RunKind(waits.run, waits.DEFAULT, waits.FAULTS, ("--waits",))
 REPLICA = RunKind(replica.run, replica.DEFAULT, tuple(replica.STEPS), ("--replica",))
 _AMOUNTS = [
@@ -94,6 +101,9 @@ def simulate(
         Away,
         typer.Option("--away", help="With --sql: when_broker_is_away of the services, and brokers that go away."),
     ] = Away.REFUSE,
+    of_order: Annotated[
+        bool, typer.Option("--order", help="With --sql: messages have ordering keys, and there is one broker.")
+    ] = False,
     of_waits: Annotated[
         bool, typer.Option("--waits", help="Run everything that waits in a broker, and clocks that step.")
     ] = False,
@@ -128,10 +138,10 @@ def simulate(
     if len(asked) > 1:
         raise typer.BadParameter("give only one of --groups, --sql, --waits and --replica")
     run_kind = asked[0] if asked else TRANSACTIONS
-    if away is not Away.REFUSE:
+    if away is not Away.REFUSE or of_order:
         if not of_sql:
-            raise typer.BadParameter("--away belongs to --sql")
-        run_kind = SQL_AWAY[away.value]
+            raise typer.BadParameter(f"{'--order' if of_order else '--away'} belongs to --sql")
+        run_kind = (SQL_ORDERED if of_order else SQL_AWAY)[away.value]
     plan = run_kind.plan(orders, _kinds(faults, run_kind), fault_count)
     console = Console(stderr=True)
     clock = SystemClock()

@@ -19,7 +19,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.failures import is_database_error
-from gantrymq.sql.rows.outbox_table import OUTBOX, outbox_ddl
+from gantrymq.sql.rows.outbox_table import OUTBOX, order_ddl, outbox_ddl
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, InboxStatements, check_name, ddl
 from gantrymq.sql.rules.runner import performed
 from gantrymq.sql.transaction.local import Local
@@ -51,9 +51,18 @@ def print_ddl(
     table: Annotated[str, typer.Option("--table", help="Name of the outcome table, perhaps with a schema.")] = OUTCOMES,
     inbox_table: Annotated[str, typer.Option("--inbox-table", help="Name of the inbox table.")] = INBOX,
     outbox_table: Annotated[str, typer.Option("--outbox-table", help="Name of the outbox table.")] = OUTBOX,
+    add_ordering: Annotated[
+        bool, typer.Option("--add-ordering", help="Only add what ordering keys need to an outbox that is there.")
+    ] = False,
 ) -> None:
-    """Print the statements that create the tables, for your migrations. They may be executed again."""
-    statements = guarded(lambda: [*ddl(dialect, table, inbox_table), *outbox_ddl(dialect, outbox_table)], "sql ddl")
+    """Print the statements that create the tables, for your migrations. They may be executed again.
+
+    With --add-ordering it prints what changes an outbox that has no ordering keys yet. That is executed once.
+    """
+    if add_ordering:
+        statements = guarded(lambda: order_ddl(dialect, outbox_table), "sql ddl")
+    else:
+        statements = guarded(lambda: [*ddl(dialect, table, inbox_table), *outbox_ddl(dialect, outbox_table)], "sql ddl")
     for statement in statements:
         typer.echo(f"{statement};")
 

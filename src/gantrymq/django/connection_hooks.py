@@ -53,7 +53,7 @@ class Enlisted(Protocol):
 
     @property
     def answer(self) -> Answer | None: ...
-    def send(self, message: Message, level: object) -> None: ...
+    def send(self, message: Message, level: object, order_key: str | None = None) -> None: ...
     def drop(self, belongs: Callable[[object], bool]) -> None: ...
     def prepare(self, insert: Callable[[Statement], int]) -> None: ...
     def committed(self) -> Answer: ...
@@ -93,7 +93,7 @@ class ConnectionHooks:
         self._ours = {name: getattr(self, name) for name in HOOKED}
         vars(connection).update(self._ours, **{ATTRIBUTE: self})
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Message, order_key: str | None = None) -> None:
         guard = self._watch.guard() if self._watch is not None else None
         savepoints: tuple[int, ...] = ()
         if guard is not None:
@@ -101,7 +101,7 @@ class ConnectionHooks:
             guard.check()
             guard.needed, guard.on_rollback_to = True, self._drop
             savepoints = guard.savepoints.level
-        self._enlisted.send(message, (self._sent, savepoints))
+        self._enlisted.send(message, (self._sent, savepoints), order_key)
         self._sent += 1
 
     def _check_same(self, guard: Guard) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,8 +11,8 @@ from django.db.migrations.operations.base import Operation
 
 from gantrymq.django.django_database import dialect_of_connection, execute
 from gantrymq.runtime.rng import SystemRng
-from gantrymq.sql.rows.dialect import Dialect
-from gantrymq.sql.rows.outbox_table import OUTBOX, outbox_ddl
+from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
+from gantrymq.sql.rows.outbox_table import OUTBOX, drop_order_ddl, order_ddl, outbox_ddl
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, before_ddl, ddl
 from gantrymq.sql.rules.claim import Failed
 from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, Statement, failed
@@ -65,7 +65,7 @@ class CreateGantryOutbox(Operation):
         connection = schema_editor.connection
         if router.allow_migrate(connection.alias, app_label):
             kind = dialect_of_connection(connection).kind
-            for statement in (*before_ddl(kind), *outbox_ddl(kind)):
+            for statement in (*before_ddl(kind), *outbox_ddl(kind, ordered=False)):
                 schema_editor.execute(statement, params=None)
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
@@ -74,6 +74,33 @@ class CreateGantryOutbox(Operation):
 
     def describe(self) -> str:
         return f"Create the table {OUTBOX}"
+
+
+class AddGantryOrdering(Operation):
+    """Adds to ``gantrymq_outbox`` what messages with an ordering key need."""
+
+    reduces_to_sql = True
+    reversible = True
+
+    def state_forwards(self, app_label: str, state: Any) -> None:
+        pass
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        _execute(app_label, schema_editor, order_ddl)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        _execute(app_label, schema_editor, drop_order_ddl)
+
+    def describe(self) -> str:
+        return f"Add the columns for ordering keys to {OUTBOX}"
+
+
+def _execute(app_label: str, schema_editor: Any, statements: Callable[[DatabaseKind], Sequence[str]]) -> None:
+    connection = schema_editor.connection
+    if router.allow_migrate(connection.alias, app_label):
+        kind = dialect_of_connection(connection).kind
+        for statement in (*before_ddl(kind), *statements(kind)):
+            schema_editor.execute(statement, params=None)
 
 
 def _identify(connection: Any, dialect: Dialect) -> None:

@@ -16,6 +16,7 @@ from gantrymq.django import project_settings
 from gantrymq.message.message import Message
 from gantrymq.message.sizes import MAX_BODY_BYTES
 from gantrymq.message.validation import check_in_transaction
+from gantrymq.sql.rows.outbox_table import with_key
 from gantrymq.sql.rules.claim import COMMIT, ROLLBACK, Answer
 from gantrymq.sql.rules.outcomes import Statement
 
@@ -58,8 +59,10 @@ class Recording:
         settings.of(connection.alias)  # wrong settings are an error here, too
         self._max_bytes = settings.producer.get("max_message_bytes", MAX_BODY_BYTES)
 
-    def send(self, message: Message, level: object) -> None:
+    def send(self, message: Message, level: object, order_key: str | None = None) -> None:
         check_in_transaction(message, self._max_bytes)
+        if order_key is not None:
+            message = with_key(message, order_key)
         recorded.append(Recorded(message.with_properties({**message.properties}), level, self))
 
     def drop(self, belongs: Callable[[object], bool]) -> None:

@@ -21,7 +21,6 @@ from gantrymq.django.upkeep import clean_outcomes
 from gantrymq.errors import ConfigError
 from gantrymq.sql.rows.failures import Failure, is_database_error, read_failure
 from gantrymq.sql.rows.tables import check_name
-from gantrymq.sql.rules.steps import Away
 from gantrymq.sql.transaction.checker import OutcomeChecker
 from gantrymq.sql.transaction.enlistment import Enlistment
 from gantrymq.sql.transaction.local import Local
@@ -122,7 +121,7 @@ def _start(using: str, settings: ProjectSettings) -> Running:
     except BaseException:
         database.close()
         raise
-    relaying = None if own.away is Away.REFUSE else ThreadRelay(local, producer)
+    relaying = ThreadRelay(local, producer) if local.rows else None
     return Running(database, local, producer, _upkeep(local, producer), relaying, os.getpid())
 
 

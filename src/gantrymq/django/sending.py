@@ -36,11 +36,12 @@ FROM_A_LOOP = (
 
 
 @async_unsafe(FROM_A_LOOP)
-def send(*messages: Message, using: str = DEFAULT_DB_ALIAS) -> None:
+def send(*messages: Message, using: str = DEFAULT_DB_ALIAS, order_key: str | None = None) -> None:
     """Send these messages when the running transaction of the database ``using`` commits; never when it does not.
 
     The half message is sent now, and the commit waits for it. What is sent in an inner ``atomic`` block that is rolled
-    back is dropped. In a ``TestCase`` nothing leaves; see ``gantrymq.django.test.outbox``.
+    back is dropped. In a ``TestCase`` nothing leaves; see ``gantrymq.django.test.outbox``. ``order_key``: messages of
+    one key become visible in the order of the commits (docs/sql.md, Order).
 
     Raises TransactionManagementError outside of a transaction, MessageIllegal, and ConfigError for wrong settings.
     """
@@ -59,7 +60,7 @@ def send(*messages: Message, using: str = DEFAULT_DB_ALIAS) -> None:
         work: Any = Recording(connection) if recorded else running.enlist(using)
         hooks = ConnectionHooks(connection, work, watched=not recorded)
     for message in messages:
-        hooks.send(message)
+        hooks.send(message, order_key)
 
 
 def run(work: Callable[[], T], using: str = DEFAULT_DB_ALIAS, attempts: int = 5) -> T:

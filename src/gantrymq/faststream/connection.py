@@ -14,7 +14,7 @@ from gantrymq.client.connection.namespaces import with_namespace
 from gantrymq.client.message_listener import MessageListener
 from gantrymq.client.producer import Producer
 from gantrymq.client.push_consumer import PushConsumer
-from gantrymq.errors import ConfigError, GantryError, RequestRejected, RouteNotFound
+from gantrymq.errors import GantryError, RequestRejected, RouteNotFound
 from gantrymq.faststream.polling import Poller, Subscription
 from gantrymq.message.heartbeat import ConsumeFromWhere
 from gantrymq.message.message import Message
@@ -87,9 +87,7 @@ class Connection:
         from gantrymq.sql import send
 
         self.check()  # the broker must run: its transactions end the message
-        if order_key is not None:
-            raise ConfigError("order_key and session do not go together: a transaction chooses no queue")
-        send(session, message)
+        send(session, message, order_key=order_key)
 
     def check(self) -> None:
         """Raises IncorrectState before ``open`` and after ``close``."""

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gantrymq.sql.rows.dialect import DatabaseKind, dialect_in_sqlalchemy
-from gantrymq.sql.rows.outbox_table import OUTBOX, outbox_ddl
+from gantrymq.sql.rows.outbox_table import OUTBOX, drop_order_ddl, order_ddl, outbox_ddl
 from gantrymq.sql.rows.tables import INBOX, OUTCOMES, before_ddl, check_name, ddl
 
 _OURS: Final = (OUTCOMES, INBOX, OUTBOX)
@@ -56,6 +56,19 @@ def create_outbox_table(op: Any, outbox_table: str = OUTBOX) -> None:
 def drop_outbox_table(op: Any, outbox_table: str = OUTBOX) -> None:
     """Drop the outbox. Messages that wait in it are lost."""
     op.execute(f"DROP TABLE IF EXISTS {check_name(outbox_table)}")
+
+
+def add_ordering(op: Any, outbox_table: str = OUTBOX) -> None:
+    """Add what ordering keys need to an outbox that was made before there were any."""
+    kind = _kind(op)
+    for statement in (*before_ddl(kind), *order_ddl(kind, outbox_table)):
+        op.execute(statement)
+
+
+def drop_ordering(op: Any, outbox_table: str = OUTBOX) -> None:
+    """Undo ``add_ordering``. No message with an ordering key may wait in the outbox: it would be sent a second time."""
+    for statement in drop_order_ddl(_kind(op), outbox_table):
+        op.execute(statement)
 
 
 def include_name(name: str | None, kind: str, parents: Mapping[str, str | None]) -> bool:

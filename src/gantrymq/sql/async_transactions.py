@@ -111,8 +111,9 @@ class AsyncTransactions(Generic[A]):
                 )  # fmt: skip
                 await producer.start()
                 self._running = producer
-                if self._settings.away is not Away.REFUSE:
-                    self._relay = Relay(self._local, for_loop(self._database), producer)
+                if self._local.rows:
+                    rarely = self._settings.away is Away.REFUSE
+                    self._relay = Relay(self._local, for_loop(self._database), producer, rarely=rarely)
                     self._relay.start()
                 keep = self._settings.keep_rows
                 if keep is not None:

@@ -35,7 +35,6 @@ from gantrymq.sql.connections.database import ConnectionDatabase
 from gantrymq.sql.connections.transactions import ConnectionTransaction
 from gantrymq.sql.rules.failed_commit import pause_before_next
 from gantrymq.sql.rules.runner import blocking, run_blocking
-from gantrymq.sql.rules.steps import Away
 from gantrymq.sql.transaction.checker import OutcomeChecker
 from gantrymq.sql.transaction.database import Database
 from gantrymq.sql.transaction.enlistment import Enlistment
@@ -147,7 +146,7 @@ class Transactions(Generic[L]):
             **self._producer_settings,
         )  # fmt: skip
         producer.start()
-        self._relaying = None if self._settings.away is Away.REFUSE else ThreadRelay(local, producer)
+        self._relaying = ThreadRelay(local, producer) if local.rows else None
         keep = self._settings.keep_rows
         if keep is not None:
             self._upkeep = Upkeep(lambda: self._clean(local, producer, keep, every=EVERY_S))

@@ -39,13 +39,17 @@ class Sender:
         self.ended_late: list[tuple[bytes, LocalTransactionState]] = []
         self.at_once = False
 
-    async def begin(self, message: Message, transaction_id: str | None = None, longest: object = None) -> SentHalf:
+    async def begin(
+        self, message: Message, transaction_id: str | None = None, longest: object = None, order_key: str | None = None
+    ) -> SentHalf:
         return self._half(message, await self._begun(message))
 
     async def finish(self, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         return result(half.message, SendStatus.SEND_OK, await self._finished(half, outcome))
 
-    def begin_now(self, message: Message, longest: object, then: Callable[[Begun], None]) -> bool:
+    def begin_now(
+        self, message: Message, longest: object, then: Callable[[Begun], None], order_key: str | None = None
+    ) -> bool:
         if not self.now:
             return False
         waits = self._begun(message)

@@ -12,12 +12,15 @@ from gantrymq.simulation.database.connection import DatabaseDoor
 from gantrymq.simulation.run import Result
 from gantrymq.simulation.sql.run import AWAY, run
 from gantrymq.sql.rows import tables
+from gantrymq.sql.rows.outbox_statements import OutboxStatements
 from gantrymq.sql.rows.tables import DATABASE
 from gantrymq.sql.rules import claim, steps
 from gantrymq.sql.rules.claim import COMMIT, ROLLBACK, Answer, Failed, Query, Rows
 from gantrymq.sql.rules.outcomes import Counted, Outcomes, Statement
+from gantrymq.sql.rules.relay import delivery
 from gantrymq.sql.transaction import local, relay
 from gantrymq.sql.transaction.enlistment import AsyncEnlistment, AsyncInsert
+from gantrymq.sql.transaction.relay import Relay
 from gantrymq.sql.transaction.waiting import Waiting
 from tests.simulation.mutations.mutation import Mutation, Patch
 
@@ -171,6 +174,32 @@ def _take_each_others_rows(patch: Patch) -> None:
     patch(relay, "TAKEN_MS", 0)
 
 
+def _delete_before_the_answer(patch: Patch) -> None:
+    """As a row without a key is deleted."""
+
+    def hasty(outcomes: Outcomes, outbox: OutboxStatements, parts: Any, became: Any, taken_ms: int) -> list[Counted]:
+        return delivery(outcomes, outbox, parts, {}, taken_ms)
+
+    async def go_on(self: Relay, sendings: Sequence[Any]) -> None:
+        self._more = True
+
+    patch(relay, "delivery", hasty)
+    patch(Relay, "_end_ordered", go_on)
+
+
+def _take_all(patch: Patch) -> None:
+    patch(OutboxStatements, "_heads", property(lambda self: ""))
+
+
+def _queues_in_turn(patch: Patch) -> None:
+    add = Halves.add
+    patch(Halves, "add", lambda self, number, message, order_key=None: add(self, number, message))
+
+
+def _ordered(away: str) -> Callable[[int], Result]:
+    return partial(run, plan=AWAY, away=away, ordered=True)
+
+
 def _by_row(away: str) -> Callable[[int], Result]:
     return partial(run, plan=AWAY, away=away)
 
@@ -194,6 +223,10 @@ SQL_MUTATIONS: Final = (
     Mutation("sql by row: a half of a message by row is committed", _halves_follow_the_commit, 50, _by_row("row")),
     Mutation("sql by row: rows are sent before the commit", _rows_of_their_own, 50, _by_row("always")),
     Mutation("sql by row: a relay sends what another one has taken", _delete_what_is_there, 100, _by_row("always")),
+    Mutation("sql order: a row is deleted before its COMMIT is answered", _delete_before_the_answer, 100,
+             _ordered("always")),
+    Mutation("sql order: a relay takes not only heads", _take_all, 50, _ordered("always")),
+    Mutation("sql order: queues are chosen in turn", _queues_in_turn, 50, _ordered("refuse")),
     Mutation("sql by row: row_limit is ignored", lambda p: p(Waiting, "check_room", lambda *_: None), 100,
              _by_row("always")),
 )  # fmt: skip

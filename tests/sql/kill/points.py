@@ -68,12 +68,20 @@ SERVICE_BY_ROW = (
     "started", "rows", "all_sends", "before_insert", "after_insert", "row_inserted", "before_commit", "after_commit",
     *DELIVERY, "first_end", "any_time",
 )  # fmt: skip
+DELIVERY_ORDERED = (
+    "row_half_stored", "before_delivery", "row_became", "after_delivery", "commit_answered", "row_gone",
+)  # fmt: skip
+SERVICE_ORDERED = (
+    "started", "rows", "all_sends", "before_insert", "after_insert", "row_inserted", "before_commit", "after_commit",
+    *DELIVERY_ORDERED, "any_time",
+)  # fmt: skip
 CONSUMER = (
     "received", "before_row", "before_effect", "after_effect", "before_commit", "after_commit", "after_listener",
     "before_progress", "after_progress", "any_time",
 )  # fmt: skip
 SIBLING = ("before_find", "before_claim", "after_claim", "before_answer")
 SIBLING_BY_ROW = (*SIBLING, *DELIVERY)
+SIBLING_ORDERED = (*SIBLING, *DELIVERY_ORDERED)
 
 
 def die() -> None:
@@ -197,6 +205,7 @@ def _watch_halves(points: Points) -> None:
 def watch_relay(points: Points) -> None:
     """Hooks around the steps in which a row leaves the outbox. Its statements are executed by SqlAlchemyDatabase."""
     storing, delivering, inserting = Relay._stored, Relay._together, sqlalchemy_database.insert
+    deleting = Relay._delete
 
     async def stored(*arguments: Any) -> None:
         await storing(*arguments)
@@ -212,9 +221,19 @@ def watch_relay(points: Points) -> None:
         count = inserting(connection, statement, parameters)
         if statement.startswith("DELETE"):
             points.reach("row_deleted")
+        if "SET half" in statement:
+            points.reach("row_became")
         return count
 
+    async def deleted(self: Relay, ids: Any) -> None:
+        if ids:
+            points.reach("commit_answered")
+        await deleting(self, ids)
+        if ids:
+            points.reach("row_gone")
+
     Relay._stored, Relay._together = stored, delivered  # type: ignore[method-assign]
+    Relay._delete = deleted  # type: ignore[method-assign]
     sqlalchemy_database.insert = changed
 
 

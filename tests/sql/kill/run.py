@@ -19,14 +19,27 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, create_engine, text
 
-from gantrymq import Message, MessageView, Producer, PullConsumer
+from gantrymq import Message, MessageQueue, MessageView, Producer, PullConsumer
 from tests.kill.server import Server
 from tests.sql.kill import points
 from tests.sql.kill.databases import KINDS, Database, missing
 from tests.sql.kill.inbox_run import InboxRun
-from tests.sql.kill.service import COPIES, ORDERS, POINTS, SCHEMA, Setting, answer, fork, in_child, kill, serve
+from tests.sql.kill.service import (
+    COPIES,
+    COUNTERS,
+    CUSTOMERS,
+    ORDERS,
+    POINTS,
+    SCHEMA,
+    Setting,
+    answer,
+    fork,
+    in_child,
+    kill,
+    serve,
+)
 
 AT_ONCE = 4
 """Services that live at the same time."""
@@ -50,6 +63,8 @@ class Outcome:
     by_row: int = 0
     """Transactions whose messages went into the outbox."""
     delivered: int = 0
+    ordered: int = 0
+    """Messages with an ordering key."""
     settled_ms: dict[str, int] = field(default_factory=dict)
     """From the death of a process to the delivery of what it had committed: how many, and percentiles in ms."""
     violations: list[str] = field(default_factory=list)
@@ -59,18 +74,24 @@ class Run:
     """One run: a broker, a database, and processes that die."""
 
     def __init__(
-        self, kind: str, isolation: str | None, seed: int, root: Path, say: Callable[[str], None], away: str = "refuse"
-    ) -> None:
-        """``away``: ``when_broker_is_away`` of services and siblings."""
-        self._points = points.SERVICE if away == "refuse" else points.SERVICE_BY_ROW
-        self._sibling_points = points.SIBLING if away == "refuse" else points.SIBLING_BY_ROW
+        self, kind: str, isolation: str | None, seed: int, root: Path, say: Callable[[str], None],
+        away: str = "refuse", ordered: bool = False,
+    ) -> None:  # fmt: skip
+        """``away``: ``when_broker_is_away`` of services and siblings. ``ordered``: messages have ordering keys."""
+        self._points, self._sibling_points = points.SERVICE, points.SIBLING
+        if away != "refuse":
+            self._points, self._sibling_points = points.SERVICE_BY_ROW, points.SIBLING_BY_ROW
+        if ordered:
+            self._points, self._sibling_points = points.SERVICE_ORDERED, points.SIBLING_ORDERED
         self.outcome = Outcome(kind, isolation, seed)
         self._rng = random.Random(seed)
         self._say = say
         self._log = root / "services.log"
         self._server = Server(root, "SYNC_FLUSH")
         self._database: Database = KINDS[kind](root)
-        self._setting = Setting(self._database.url, self._server.name_servers, isolation, self._log, away=away)
+        self._setting = Setting(
+            self._database.url, self._server.name_servers, isolation, self._log, away=away, ordered=ordered
+        )
         self._steady = 0
         self._victims: dict[int, tuple[str, list[str]]] = {}
         self._siblings: set[int] = set()
@@ -109,6 +130,9 @@ class Run:
         engine = create_engine(self._setting.url)
         with engine.begin() as connection:
             connection.exec_driver_sql(SCHEMA)
+            connection.exec_driver_sql(COUNTERS)
+            for customer in CUSTOMERS:
+                connection.execute(text("INSERT INTO customers VALUES (:id, 0)"), {"id": customer})
         Transactions("none", engine, name_servers=self._setting.name_servers).create_table()
         with Producer("prepare", name_servers=self._setting.name_servers) as producer:
             for topic in COPIES:
@@ -181,6 +205,8 @@ class Run:
         self.outcome.orders, self.outcome.paid, self.outcome.by_row = len(self._issued), len(paid), by_row
         with PullConsumer(name_servers=self._setting.name_servers) as consumer:
             got = _read(consumer, paid)
+            if self._setting.ordered:
+                self._check_order(engine, consumer)
             self.outcome.settled_ms = self._times(consumer)
             with engine.connect() as connection:
                 left = connection.execute(text("SELECT COUNT(*) FROM gantrymq_outbox")).scalar_one()
@@ -194,6 +220,24 @@ class Run:
             if counts != wanted:
                 row = "is paid" if order in paid else "is not paid"
                 self.outcome.violations.append(f"order {order} {row}; its messages: {counts}")
+
+    def _check_order(self, engine: Engine, consumer: PullConsumer) -> None:
+        """The messages of each customer are in one queue, in the order of the commits, each once."""
+        with engine.connect() as connection:
+            orders = {row[0]: row[1] for row in connection.execute(text("SELECT id, orders FROM customers"))}
+        steps = {ORDERS: (0, 1), POINTS: (0,)}
+        for topic in COPIES:
+            found: dict[str, list[tuple[MessageQueue, int, int]]] = {}
+            for message in _messages(consumer, topic):
+                if "place" in message.properties:
+                    customer, number, step = message.properties["place"].split()
+                    found.setdefault(customer, []).append((message.queue, int(number), int(step)))
+            for customer, count in orders.items():
+                places = found.get(customer, [])
+                wanted = [(number, step) for number in range(1, count + 1) for step in steps[topic]]
+                self.outcome.ordered += len(places)
+                if [place[1:] for place in places] != wanted or len({queue for queue, _, _ in places}) > 1:
+                    self.outcome.violations.append(f"{customer} has {count} orders; its messages in {topic}: {places}")
 
     def _times(self, consumer: PullConsumer) -> dict[str, int]:
         after = []
@@ -245,6 +289,7 @@ def main() -> int:
     parser.add_argument("--database", choices=sorted(KINDS), default="postgresql")
     parser.add_argument("--inbox", action="store_true", help="kill consumers with an inbox, and no services")
     parser.add_argument("--away", choices=["refuse", "row", "always"], default="refuse", help="when_broker_is_away")
+    parser.add_argument("--order", action="store_true", help="messages have ordering keys, and are judged by them")
     parser.add_argument("--isolation", help="isolation level of the service's transactions, e.g. SERIALIZABLE")
     parser.add_argument("--kills", type=int, default=2000, help="of services (siblings come on top)")
     parser.add_argument("--server-kills", type=int, default=60, help="of broker and database, by turns")
@@ -263,7 +308,7 @@ def main() -> int:
         run = InboxRun(options.database, options.seed, root, lambda line: print(line, flush=True))
     else:
         say = lambda line: print(line, flush=True)  # noqa: E731
-        run = Run(options.database, options.isolation, options.seed, root, say, options.away)
+        run = Run(options.database, options.isolation, options.seed, root, say, options.away, options.order)
     try:
         outcome = run.run(options.kills, options.server_kills)
     except KeyboardInterrupt:

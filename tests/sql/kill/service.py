@@ -13,6 +13,7 @@ import os
 import random
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from gantrymq import Message
 from gantrymq.errors import GantryError
 from gantrymq.sql import SessionTransactions, Transactions, send
 from gantrymq.sql.transaction import relay
-from tests.sql.kill.points import Points, watch_relay, watch_service, watch_sibling
+from tests.sql.kill.points import DELIVERY_ORDERED, Points, watch_relay, watch_service, watch_sibling
 
 GROUP = "orders"
 ORDERS, POINTS = "orders-paid", "points-earned"
@@ -35,6 +36,11 @@ ORDERS, POINTS = "orders-paid", "points-earned"
 CORE = 0.4
 """How many of the services work with connections of Core."""
 COPIES = {ORDERS: 2, POINTS: 1}
+DELIVERS_SECONDS = 3.0
+CUSTOMERS = tuple(f"customer-{number}" for number in range(5))
+"""Ordering keys: there are several orders of a customer at the same time."""
+COUNTERS = "CREATE TABLE customers (id VARCHAR(40) PRIMARY KEY, orders INTEGER NOT NULL)"
+"""The number of orders of each customer. A service counts it up in the transaction that sends messages of the key."""
 SCHEMA = "CREATE TABLE orders (id VARCHAR(40) PRIMARY KEY, line_count INTEGER NOT NULL)"
 
 
@@ -50,11 +56,17 @@ class Setting:
     """``longest_transaction``. A broker that asks only after that time is too late for these tests."""
     away: str = "refuse"
     """``when_broker_is_away``. With ``row``, brokers get so little time that most messages become rows."""
+    ordered: bool = False
+    """Messages have ordering keys, and say the how many-th of its key their order is."""
+
+    @property
+    def by_row(self) -> bool:
+        return self.ordered or self.away != "refuse"
 
     def transactions(self, engine: Engine, **options: Any) -> SessionTransactions:
         """Also lets processes take rows from each other soon, so that several send the same one."""
-        if self.away != "refuse":
-            vars(relay).update(TAKEN_MS=700, LOOK_S=0.3)
+        if self.by_row:
+            vars(relay).update(TAKEN_MS=700, LOOK_S=0.3, RARE_LOOK_S=0.3)
             options |= {"when_broker_is_away": self.away, "row_after_ms": 1, "send_timeout_ms": 2000}
         return Transactions(GROUP, engine, name_servers=self.name_servers, **options)
 
@@ -100,7 +112,7 @@ def serve(setting: Setting, orders: list[str], point: str | None, seed: int) -> 
     transactions = setting.transactions(engine, longest_transaction=setting.longest_s)
     alone = point in ("after_insert", "before_commit")  # steps that are one where the row comes with the commit
     watch_service(points, engine, transactions._sessions.class_, alone=alone)
-    if setting.away != "refuse":
+    if setting.by_row:
         watch_relay(points)
     core = not alone and rng.random() < CORE
     if core:
@@ -114,26 +126,37 @@ def serve(setting: Setting, orders: list[str], point: str | None, seed: int) -> 
             points.reach("started")
             if core:
                 with engine.begin() as connection:
-                    _pay(connection, points, order, rng)
+                    _pay(connection, points, order, rng, setting.ordered)
             else:
                 with transactions.begin() as tx:
-                    _pay(tx.session, points, order, rng)
+                    _pay(tx.session, points, order, rng, setting.ordered)
         except ZeroDivisionError:
             pass  # the order was not paid
         except (GantryError, DBAPIError) as error:  # a broker or the database was killed
             logging.warning("order %s: %s", order, str(error).splitlines()[0])
+    if point in DELIVERY_ORDERED:  # rows of its keys wait for those of others, and it sends them, too
+        time.sleep(DELIVERS_SECONDS)
     transactions.close()
 
 
-def _pay(work: Session | Connection, points: Points, order: str, rng: random.Random) -> None:
-    send(work, Message(ORDERS, f"{order} placed", keys=[order]))
+def _pay(work: Session | Connection, points: Points, order: str, rng: random.Random, ordered: bool) -> None:
+    key = number = None
+    if ordered:
+        key = rng.choice(CUSTOMERS)
+        work.execute(text("UPDATE customers SET orders = orders + 1 WHERE id = :id"), {"id": key})
+        number = work.execute(text("SELECT orders FROM customers WHERE id = :id"), {"id": key}).scalar_one()
+
+    def message(topic: str, what: str, step: int) -> Message:
+        return Message(topic, f"{order} {what}", keys=[order], properties={"place": f"{key} {number} {step}"})
+
+    send(work, message(ORDERS, "placed", 0), order_key=key)
     points.reach("first_send")
     work.execute(text("INSERT INTO orders VALUES (:id, 1)"), {"id": order})
     work.execute(text("UPDATE orders SET line_count = 2 WHERE id = :id"), {"id": order})
     points.reach("rows")
     if rng.random() < 0.3:
         _savepoint_that_fails(work, order)
-    send(work, Message(ORDERS, f"{order} paid", keys=[order]), Message(POINTS, f"{order} points", keys=[order]))
+    send(work, message(ORDERS, "paid", 1), message(POINTS, "points", 0), order_key=key)
     points.reach("all_sends")
     if order.endswith("declined"):
         raise ZeroDivisionError
@@ -154,7 +177,7 @@ def answer(setting: Setting, point: str | None) -> None:
     points.chosen = point
     if point is not None:
         watch_sibling(points)
-        if setting.away != "refuse":
+        if setting.by_row:
             watch_relay(points)
     engine = create_engine(setting.url)
     setting.transactions(engine, topics=list(COPIES)).start()

@@ -48,6 +48,21 @@ def test_messages_by_row_agree_wherever_a_process_dies(kind: str, away: str) -> 
     assert reached & set(points.DELIVERY), "a sibling may be faster at some of them, but not at all"
 
 
+@pytest.mark.parametrize(("kind", "away"), [("postgresql", "refuse"), ("sqlite", "row")])
+def test_messages_of_a_key_keep_their_order_wherever_a_process_dies(kind: str, away: str) -> None:
+    if (reason := missing(kind)) is not None:
+        pytest.skip(reason)
+    seed = random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}")
+    with tempfile.TemporaryDirectory(prefix="gantry-sql-kill-", ignore_cleanup_errors=True) as root:
+        run = Run(kind, None, seed, Path(root), print, away, True)
+        outcome = run.run(kills=2 * len(points.SERVICE_ORDERED), server_kills=2)
+    assert outcome.violations == []
+    assert outcome.ordered > 0
+    reached = {point for point, kills in outcome.kills.items() if kills}
+    assert reached & {"row_became", "commit_answered", "row_gone"}, "a hook has nothing to hold on to any more"
+
+
 def test_an_effect_happens_once_wherever_its_consumer_dies() -> None:
     seed = random.SystemRandom().randrange(1_000_000)
     print(f"seed {seed}")

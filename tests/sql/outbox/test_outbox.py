@@ -10,7 +10,8 @@ import pytest
 from gantrymq import Message
 from gantrymq.message import properties
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.sql.rows.outbox_table import BYTES_AT_ONCE, ROWS_AT_ONCE, decode, encode, portions, row_id, started_ms
+from gantrymq.sql.rows.outbox_statements import portions
+from gantrymq.sql.rows.outbox_table import BYTES_AT_ONCE, ROWS_AT_ONCE, decode, encode, row_id, started_ms
 from gantrymq.sql.rows.transaction_id import make
 from gantrymq.sql.rules import steps
 from gantrymq.sql.rules.claim import COMMIT, COMMIT_BY_ROW, ROLLBACK, read_rows
@@ -64,9 +65,9 @@ def test_a_message_comes_back_from_its_row_as_it_was() -> None:
 
 
 def test_rows_are_inserted_in_portions() -> None:
-    small = [(str(number), "t", b"x") for number in range(2 * ROWS_AT_ONCE + 1)]
+    small = [(str(number), "t", b"x", "") for number in range(2 * ROWS_AT_ONCE + 1)]
     assert [len(some) for some in portions(small)] == [ROWS_AT_ONCE, ROWS_AT_ONCE, 1]
-    large = [(str(number), "t", b"x" * BYTES_AT_ONCE) for number in range(3)]
+    large = [(str(number), "t", b"x" * BYTES_AT_ONCE, "") for number in range(3)]
     assert [len(some) for some in portions(large)] == [1, 1, 1]
 
 
@@ -102,7 +103,7 @@ def test_two_relays_with_the_same_row_deliver_it_once(shop: RowsShop, monkeypatc
     both = threading.Barrier(2)
     together = Relay._together
 
-    async def at_the_same_time(self: Relay, pairs: Any) -> Any:
+    async def at_the_same_time(self: Relay, pairs: Any, halves: Any) -> Any:
         def wait() -> None:
             both.wait(30)
 
@@ -110,7 +111,7 @@ def test_two_relays_with_the_same_row_deliver_it_once(shop: RowsShop, monkeypatc
             import asyncio
 
             await asyncio.to_thread(wait)
-        return await together(self, pairs)
+        return await together(self, pairs, halves)
 
     one, two = shop.service("always"), shop.service("always")
     one.start()

@@ -71,6 +71,21 @@ def test_sessions_and_core(shop: RowsShop, away: str) -> None:
     core.dispose()
 
 
+def connect_on_a_loop(shop: RowsShop, driver: str) -> Any:
+    place = shop.place
+    if driver == "asyncpg":
+        import asyncpg
+
+        return asyncpg.connect(place.dsn)
+    if driver == "psycopg":
+        import psycopg
+
+        return psycopg.AsyncConnection.connect(place.dsn)
+    import aiomysql
+
+    return aiomysql.connect(host="127.0.0.1", port=place.port, user=place.user, db=place.name)
+
+
 async def on_a_loop(shop: RowsShop, transactions: Any, sell: Callable[[int], Awaitable[None]]) -> None:
     async with transactions:
         await sell(1)
@@ -111,21 +126,8 @@ def test_async_sessions(shop: RowsShop, away: str) -> None:
 def test_drivers_on_an_event_loop(shop: RowsShop, away: str, driver: str) -> None:
     import asyncio
 
-    def connect() -> Any:
-        if driver == "asyncpg":
-            import asyncpg
-
-            return asyncpg.connect(shop.place.dsn)
-        if driver == "psycopg":
-            import psycopg
-
-            return psycopg.AsyncConnection.connect(shop.place.dsn)
-        import aiomysql
-
-        place = shop.place
-        return aiomysql.connect(host="127.0.0.1", port=place.port, user=place.user, db=place.name)
-
     async def run() -> None:
+        connect = lambda: connect_on_a_loop(shop, driver)  # noqa: E731
         transactions = AsyncTransactions("order-service", connect, **options(away))
 
         async def sell(number: int) -> None:
@@ -134,6 +136,67 @@ def test_drivers_on_an_event_loop(shop: RowsShop, away: str, driver: str) -> Non
                 tx.send(message(number))
 
         await on_a_loop(shop, transactions, sell)
+
+    asyncio.run(run())
+
+
+def places(shop: RowsShop) -> list[int]:
+    """The numbers of all messages; those of a key are in one queue."""
+    return [int(found.body) for found in shop.gantry.messages("orders")]
+
+
+def test_sessions_and_core_take_ordering_keys(shop: RowsShop) -> None:
+    engine = create_engine(shop.place.url())
+    transactions = Transactions("order-service", engine, **options("refuse"))
+    own, core = sessionmaker(engine), create_engine(shop.place.url())
+    transactions.attach(own)
+    transactions.attach(core)
+    with transactions:
+        for first in range(10, 60, 10):
+            if first == 20:
+                shop.gantry.stop_broker()
+            with transactions.begin() as tx:
+                tx.session.execute(INSERT, {"id": first})
+                tx.session.execute(INSERT, {"id": first + 1})
+                tx.send(message(first), message(first + 1), order_key="k")
+            with own.begin() as session:
+                session.execute(INSERT, {"id": first + 2})
+                send(session, message(first + 2), order_key="k")
+            with core.begin() as connection:
+                connection.execute(INSERT, {"id": first + 3})
+                send(connection, message(first + 3), order_key="k")
+        shop.gantry.start_broker()
+        shop.wait_until_agreed()
+    assert places(shop) == shop.paid()
+    engine.dispose()
+    core.dispose()
+
+
+@pytest.mark.parametrize(
+    ("database", "driver"),
+    [("postgresql", "sqlalchemy"), ("sqlite", "sqlalchemy"), ("postgresql", "asyncpg"), ("postgresql", "psycopg"),
+     ("mariadb", "aiomysql")],
+    indirect=["database"],
+)  # fmt: skip
+def test_event_loops_take_ordering_keys(shop: RowsShop, driver: str) -> None:
+    import asyncio
+
+    async def run() -> None:
+        engine = create_async_engine(shop.place.async_url) if driver == "sqlalchemy" else None
+        given: Any = engine if engine is not None else lambda: connect_on_a_loop(shop, driver)
+
+        async def sell(number: int) -> None:
+            async with transactions.begin() as tx:
+                execute = tx.execute if engine is None else tx.session.execute
+                insert = f"INSERT INTO orders VALUES ({number})"
+                await execute(insert if engine is None else text(insert))
+                tx.send(message(number), order_key="k")
+
+        transactions: Any = AsyncTransactions("order-service", given, **options("refuse"))
+        await on_a_loop(shop, transactions, sell)
+        assert places(shop) == [1, 2, 3]
+        if engine is not None:
+            await engine.dispose()
 
     asyncio.run(run())
 

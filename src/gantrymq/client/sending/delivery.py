@@ -126,7 +126,7 @@ class Delivery:
                 remaining_ms = int((deadline - started) * 1000)
                 if remaining_ms <= 0:
                     break
-                publish = self._known_queues(topic) or await self._queues_again(topic, deadline, error)
+                publish = self.known_queues(topic) or await self._queues_again(topic, deadline, error)
                 if publish is None:
                     continue
                 target = queue or self._choose(publish, same, avoid, started)
@@ -196,7 +196,7 @@ class Delivery:
 
     def way(self, topic: str, queue: MessageQueue | None, now: float) -> tuple[MessageQueue, ClientChannel] | None:
         """The queue and channel of the first attempt; None when ``deliver`` would have to wait for something."""
-        publish = self._known_queues(topic)
+        publish = self.known_queues(topic)
         if publish is None:
             return None
         target = queue or publish.choose(None, self._faults, now)
@@ -293,7 +293,7 @@ class Delivery:
 
     async def queues(self, topic: str, deadline: float | None = None) -> PublishQueues:
         """The writable queues of a topic. For a topic that does not exist yet: the queues that it will have."""
-        known = self._known_queues(topic)
+        known = self.known_queues(topic)
         if known is not None:
             return known
         if deadline is None:
@@ -304,7 +304,8 @@ class Delivery:
         except TimeoutError as error:
             raise TimedOut(f"looking up topic {topic!r}", self._config.send_timeout_ms) from error
 
-    def _known_queues(self, topic: str) -> PublishQueues | None:
+    def known_queues(self, topic: str) -> PublishQueues | None:
+        """The same at once; None: they must be looked up first."""
         route = self._endpoint.routes.known(topic)
         if route is None:
             return None

@@ -21,14 +21,16 @@ Sent: TypeAlias = SendResult | BaseException
 class FirstAttempt:
     """One half message on its way."""
 
-    __slots__ = ("_channel", "_delivery", "_limit_ms", "_make", "_message_id", "_started", "_target", "_tasks", "_then")
+    __slots__ = (
+        "_channel", "_delivery", "_limit_ms", "_make", "_message_id", "_only", "_started", "_target", "_tasks", "_then",
+    )  # fmt: skip
 
     def __init__(
         self, delivery: Delivery, tasks: TaskGroupOwner, way: tuple[MessageQueue, ClientChannel], message_id: str,
-        make: MakeFrame, started: float, limit_ms: int, then: Callable[[Sent], None],
+        make: MakeFrame, started: float, limit_ms: int, then: Callable[[Sent], None], only: MessageQueue | None = None,
     ) -> None:  # fmt: skip
         """``way``: as ``Delivery.way`` gave it at ``started`` (monotonic seconds). ``then`` gets the result, or the
-        error, once."""
+        error, once. ``only``: the one queue it may go to; None: any."""
         self._delivery = delivery
         self._tasks = tasks
         self._target, self._channel = way
@@ -37,6 +39,7 @@ class FirstAttempt:
         self._started = started
         self._limit_ms = limit_ms
         self._then = then
+        self._only = only
 
     def send(self) -> None:
         """Raises nothing that the network does."""
@@ -63,7 +66,7 @@ class FirstAttempt:
         # After an attempt with an unknown outcome only the same broker is tried, because no other broker can join the
         # two half messages.
         rest = self._delivery.deliver(
-            self._target.topic, self._message_id, self._make, self._started + self._limit_ms / 1000, None,
+            self._target.topic, self._message_id, self._make, self._started + self._limit_ms / 1000, self._only,
             stay=True, first=first,
         )  # fmt: skip
         in_task(self._tasks, "half", rest, self._then)

@@ -51,14 +51,18 @@ Done: TypeAlias = Callable[[Any, BaseException | None], None]
 class HalfSender(Protocol):
     """What sends half messages and their ends: a TransactionProducer."""
 
-    def begin_now(self, message: Message, longest: LongestTransaction | None, then: Callable[[Begun], None]) -> bool:
+    def begin_now(
+        self, message: Message, longest: LongestTransaction | None, then: Callable[[Begun], None],
+        order_key: str | None = None,
+    ) -> bool:  # fmt: skip
         """``begin`` without a task: ``then`` gets what it would return or raise. False: nothing was done, because
         something must be waited for first. The message belongs to the sender from now on."""
 
     async def begin(
-        self, message: Message, transaction_id: str | None = None, longest: LongestTransaction | None = None
-    ) -> SentHalf:
-        """Send a half message; return when a broker has stored it."""
+        self, message: Message, transaction_id: str | None = None, longest: LongestTransaction | None = None,
+        order_key: str | None = None,
+    ) -> SentHalf:  # fmt: skip
+        """Send a half message; return when a broker has stored it. ``order_key``: chooses its queue."""
 
     async def finish(self, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         """Tell its broker how the local transaction ended."""
@@ -114,27 +118,27 @@ class Halves:
         """Known with the first message."""
         self._abandoned: ListenerAnswer | None = None
 
-    def add(self, number: int, message: Message) -> None:
+    def add(self, number: int, message: Message, order_key: str | None = None) -> None:
         """Send the half message of ``message`` now, without waiting for the broker. ``number`` names it here. The
-        message belongs to us from now on."""
+        message belongs to us from now on. ``order_key``: its queue is that of all messages with this key."""
         self._loop = asyncio.get_running_loop()
         half = self._halves[number] = _Half()
         self._unready += 1
         then = partial(self._begun, half)
         if self._local is None:
-            self._begin(message, then)
+            self._begin(message, then, order_key)
         else:
             with self._local.current():
-                self._begin(message, then)
+                self._begin(message, then, order_key)
         if self._outcome is not None:  # the transaction ended before this message arrived here
             self._end(half, self._outcome)
         elif self._abandoned is not None:
             self._end_abandoned(self._abandoned)
 
-    def _begin(self, message: Message, then: Callable[[Begun], None]) -> None:
+    def _begin(self, message: Message, then: Callable[[Begun], None], order_key: str | None) -> None:
         try:
-            if not self._sender.begin_now(message, self.longest, then):
-                in_task(self._tasks, "half", self._sender.begin(message, None, self.longest), then)
+            if not self._sender.begin_now(message, self.longest, then, order_key):
+                in_task(self._tasks, "half", self._sender.begin(message, None, self.longest, order_key), then)
         except Exception as error:  # noqa: BLE001 - it belongs to the commit
             then(error)
 
@@ -234,6 +238,16 @@ class Halves:
         """``begin_to_end`` and ``when_ended``."""
         self.begin_to_end(outcome)
         self.when_ended(done)
+
+    def half(self, number: int) -> SentHalf:
+        """The half message of this number, which a broker has stored."""
+        begun = self._halves[number].begun
+        assert isinstance(begun, SentHalf)
+        return begun
+
+    def end_of(self, number: int) -> Ended | None:
+        """What its broker has answered to its end, once it has."""
+        return self._halves[number].ended
 
     def _wait(self, told: Callable[[], bool]) -> None:
         if not told():

@@ -22,6 +22,7 @@ from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.half_stamps import HalfStamps
 from gantrymq.client.sending.halves import Begun
 from gantrymq.client.sending.longest_transaction import LongestTransaction
+from gantrymq.client.sending.ordering import by_hash
 from gantrymq.client.sending.sender import Sender
 from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.client.tracing.watch import Act, Watch
@@ -29,6 +30,7 @@ from gantrymq.errors import MessageIllegal
 from gantrymq.message import flags, properties
 from gantrymq.message.message import Message
 from gantrymq.message.parts import id_of
+from gantrymq.message.queues import MessageQueue
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.message.validation import check_in_transaction
 from gantrymq.protocol.message_ids import log_offset_of
@@ -77,10 +79,12 @@ class TransactionSender:
         check_in_transaction(message, self._max_message_bytes)
 
     async def begin(
-        self, message: Message, transaction_id: object = None, longest: LongestTransaction | None = None
-    ) -> SentHalf:
+        self, message: Message, transaction_id: object = None, longest: LongestTransaction | None = None,
+        order_key: str | None = None,
+    ) -> SentHalf:  # fmt: skip
         """Send the half message. End each half message that this returns with ``finish`` or ``interrupted``.
-        ``transaction_id``: as the user passed it. ``longest``: how long its local transaction may take."""
+        ``transaction_id``: as the user passed it. ``longest``: how long its local transaction may take. ``order_key``:
+        its queue is that of the key, as in ``Producer.send_ordered``, and only one attempt is made."""
         endpoint, delivery, memory = self._endpoint, self._delivery, self._memory
         endpoint.check_usable()
         self.check(message)
@@ -100,6 +104,7 @@ class TransactionSender:
                 await delivery.queues(message.topic, self._sender.deadline(None))
             if not self._stamps.complete:
                 await self._stamps.find_out(sorted(endpoint.routes.masters()), self._sender.deadline(None))
+            queue = await self._queue_of(message, order_key)
             if transaction_id in self.open:  # no await comes after this, so two calls cannot begin with one id
                 raise MessageIllegal(
                     f"the transaction {transaction_id!r} is still running in this process; wait for its end"
@@ -110,7 +115,7 @@ class TransactionSender:
             memory.started(key, longest)
             # After an attempt with an unknown outcome only the same broker is tried, because no other broker can join
             # the two half messages.
-            result = await self._sender.send(message, None, None, flags.PREPARED, stamp, True)
+            result = await self._sender.send(message, queue, None, flags.PREPARED, stamp, True)
             log_offset = log_offset_of(result.offset_message_id)
         except BaseException as error:
             self._failed(key, act, error)
@@ -122,6 +127,13 @@ class TransactionSender:
         memory.placed(key, result.queue.broker_name, log_offset)
         return SentHalf(given, message, result, log_offset)
 
+    async def _queue_of(self, message: Message, order_key: str | None) -> MessageQueue | None:
+        """The one queue that it may go to; None: any."""
+        if order_key is None:
+            return None
+        publish = await self._delivery.queues(message.topic, self._sender.deadline(None))
+        return by_hash(publish.queues, message, order_key)
+
     def _failed(self, key: str, act: Act | None, error: BaseException) -> None:
         """The local transaction will not run. If a half was stored nevertheless, its check is answered ROLLBACK."""
         if act is not None:
@@ -129,7 +141,10 @@ class TransactionSender:
         self._memory.ended(key, LocalTransactionState.ROLLBACK)
         self.open.discard(key)
 
-    def begin_now(self, message: Message, longest: LongestTransaction | None, then: Callable[[Begun], None]) -> bool:
+    def begin_now(
+        self, message: Message, longest: LongestTransaction | None, then: Callable[[Begun], None],
+        order_key: str | None = None,
+    ) -> bool:  # fmt: skip
         """``begin`` without a task, for a message that ``check`` has accepted, and that belongs to us from now on.
         ``then`` gets what ``begin`` would return or raise. False: nothing was done, because something must be waited
         for first. Raises Closed, UsedAfterFork, RouteNotFound and MessageIllegal."""
@@ -139,7 +154,13 @@ class TransactionSender:
             return False
         given, message = message, self._sender.in_namespace(message)
         started = self._clock.monotonic()
-        way = self._delivery.way(message.topic, None, started)
+        only = None
+        if order_key is not None:
+            publish = self._delivery.known_queues(message.topic)
+            if publish is None:
+                return False
+            only = by_hash(publish.queues, message, order_key)
+        way = self._delivery.way(message.topic, only, started)
         if way is None:
             return False
         act = None
@@ -161,7 +182,7 @@ class TransactionSender:
         self.open.add(key)
         self._memory.started(key, longest)
         limit_ms = self._config.send_timeout_ms
-        FirstAttempt(self._delivery, self._endpoint.tasks, way, key, make, started, limit_ms, begun).send()
+        FirstAttempt(self._delivery, self._endpoint.tasks, way, key, make, started, limit_ms, begun, only).send()
         return True
 
     def _begun(

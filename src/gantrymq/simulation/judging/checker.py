@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from gantrymq.simulation.judging.group_rules import check_groups
 from gantrymq.simulation.judging.history import Event
+from gantrymq.simulation.judging.order_rules import check_order
 from gantrymq.simulation.judging.violation import Violation as Violation
 from gantrymq.simulation.judging.wait_rules import check_waits
 
@@ -229,7 +230,7 @@ def check(events: Iterable[Event]) -> list[Violation]:
     events = list(events)
     quiet = any(event["event"] == "quiet" for event in events)
     steady = not any(event["event"] == "fault" and event.get("what") in CLOCK_FAULTS for event in events)
-    return [*check_groups(events), *check_waits(events)] + [
+    return [*check_groups(events), *check_waits(events), *check_order(events)] + [
         Violation(rule.name, facts.name, rule.text, tuple(facts.events))
         for facts in by_transaction(events).values()
         for rule in RULES

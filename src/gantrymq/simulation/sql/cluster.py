@@ -39,11 +39,11 @@ MISSED_AFTER_S: Final = (2.0, 10.0)
 class SqlCluster:
     """Everything of this simulation that a plain cluster does not have."""
 
-    def __init__(self, cluster: Cluster, away: str = "refuse") -> None:
-        """``away``: ``when_broker_is_away`` of the services."""
+    def __init__(self, cluster: Cluster, away: str = "refuse", *, ordered: bool = False) -> None:
+        """``away``: ``when_broker_is_away`` of the services. ``ordered``: messages have ordering keys."""
         self.cluster = cluster
-        self.ledger = Ledger(cluster.history, cluster.injected, away=away)
-        self.language = language(self._wall_ms)
+        self.ledger = Ledger(cluster.history, cluster.injected, away=away, ordered=ordered)
+        self.language = language(self._wall_ms, ordered=ordered)
         self.database_skew_ms = 0
         """How wrong the clock of the databases is."""
         self.faults = LineFaults()

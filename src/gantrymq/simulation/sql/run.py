@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -40,11 +41,16 @@ AWAY: Final = Plan(orders=40, faults=AWAY_FAULTS, fault_count=20)
 EVERY_FAULT: Final = {**OWN_FAULTS, **OWN_FAULTS_AWAY}
 
 
-def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False, away: str = "refuse", **settings: Any) -> Result:
+def run(
+    seed: int, plan: Plan = DEFAULT, *, log: bool = False, away: str = "refuse", ordered: bool = False, **settings: Any
+) -> Result:
     """Play one seed of local transactions from its beginning to its end; see ``simulation.play``. ``away``:
-    ``when_broker_is_away`` of the services."""
+    ``when_broker_is_away`` of the services. ``ordered``: messages have ordering keys. There is one broker then: when
+    one of several is away, keys move to other queues."""
+    if ordered:
+        plan = replace(plan, brokers=1)
     with _short_day():
-        return play(seed, plan, partial(_scenario, away=away), log=log, **settings)
+        return play(seed, plan, partial(_scenario, away=away, ordered=ordered), log=log, **settings)
 
 
 @contextlib.contextmanager
@@ -59,11 +65,11 @@ def _short_day() -> Iterator[None]:
         setattr(local, name, before)
 
 
-async def _scenario(cluster: Cluster, plan: Plan, away: str) -> None:
+async def _scenario(cluster: Cluster, plan: Plan, away: str, ordered: bool) -> None:
     await cluster.start_name_server()
     for host in cluster.brokers:
         await cluster.start_broker(host)
-    world = SqlCluster(cluster, away)
+    world = SqlCluster(cluster, away, ordered=ordered)
     await world.create_tables()
     for _ in range(AT_THE_START):
         await world.start_service()

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from gantrymq.client.listener import ListenerAnswer, TransactionListener
 from gantrymq.client.results import TransactionSendResult
@@ -31,7 +32,7 @@ from gantrymq.simulation.judging.history import History
 from gantrymq.simulation.workload import PLAIN_TOPIC, QUEUES, TOPIC
 from gantrymq.sql.async_transactions import AsyncConnectionTransactions
 from gantrymq.sql.connections.async_transactions import AsyncConnectionTransaction
-from gantrymq.sql.rows.outbox_table import OUTBOX, OutboxStatements
+from gantrymq.sql.rows.outbox_table import OUTBOX
 from gantrymq.sql.rows.tables import CLEANED, OUTCOMES, Outcome, OutcomeStatements
 from gantrymq.sql.transaction.checker import AsyncOutcomeChecker
 from gantrymq.sql.transaction.local import AsyncLocal
@@ -56,12 +57,19 @@ TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS orders (name VARCHAR(100) PRIMARY KEY)",
     "CREATE TABLE IF NOT EXISTS stock (item VARCHAR(100) PRIMARY KEY, amount INT)",
 )
+KEYED: Final = 0.8
+"""So many transactions have a key, where there are keys."""
+UNKEYED: Final = 0.2
+"""So many of their messages have none."""
 KINDS: Final = ("commit", "rollback", "savepoints", "busy", "slow", "too slow", "die", "die late", "no messages")
 WEIGHTS: Final = (6, 2, 4, 5, 3, 1.5, 3, 2, 0.5)
 
 
-def language(wall_ms: Callable[[], int], claim_timeout_s: float = CLAIM_TIMEOUT_S) -> Language:
-    """All statements that these services execute. ``wall_ms``: the clock of the database."""
+def language(
+    wall_ms: Callable[[], int], claim_timeout_s: float = CLAIM_TIMEOUT_S, *, ordered: bool = False
+) -> Language:
+    """All statements that these services execute. ``wall_ms``: the clock of the database. ``ordered``: the outbox has
+    the columns that ordering keys need."""
     ours: dict[str, Meaning] = {
         ORDER: lambda work, name: insert(work, "orders", name),
         TAKE: lambda work, amount, item: add(work, "stock", amount, item),
@@ -69,7 +77,7 @@ def language(wall_ms: Callable[[], int], claim_timeout_s: float = CLAIM_TIMEOUT_
         PLACE: lambda work, item, amount: insert(work, "stock", item, amount),
     }
     statements = OutcomeStatements(DIALECT, OUTCOMES, round(claim_timeout_s * 1000))
-    outbox = of_outbox(OutboxStatements(DIALECT), wall_ms)
+    outbox = of_outbox(DIALECT, wall_ms, ordered=ordered)
     return Language((ours, of_outcomes(statements, OUTCOMES, claim_timeout_s, wall_ms), outbox))
 
 
@@ -87,10 +95,17 @@ class Ledger:
     """By the id of the local transaction."""
     away: str = "refuse"
     """``when_broker_is_away`` of all services."""
+    ordered: bool = False
+    """Messages have ordering keys."""
     row_limit: int = 100_000
     outbox: set[str] = field(default_factory=set)
     """Ids of the rows that wait for a broker."""
     most_rows: int = 0
+
+    @property
+    def by_row(self) -> bool:
+        """Messages may go by row."""
+        return self.ordered or self.away != "refuse"
 
     def watch(self, table: str, key: str, values: Values | None) -> None:
         """A row of the database has become durable."""
@@ -121,7 +136,7 @@ class Ledger:
         send the row. All but one are rolled back, so a rollback belongs to one half message and not to the message.
         """
         name = body.decode()
-        if self.away != "refuse" and state != LocalTransactionState.COMMIT.name:
+        if self.by_row and state != LocalTransactionState.COMMIT.name:
             name = f"{name}/{properties_of.get(properties.LOCAL_TRANSACTION, '').partition(' ')[0]}"
         self.history.add(event, tx=name, **more)
 
@@ -232,8 +247,10 @@ class ServiceProcess:
         self._rng = rng
         self._die = die
         self._injected = ledger.injected
+        self._keys: WeakKeyDictionary[AsyncConnectionTransaction, str] = WeakKeyDictionary()
+        """The ordering keys of running transactions."""
         # Of a message by row, a check may come about the half message of any process that sends the row.
-        self._immunity_ms = round(LONGEST_S * 1000) if ledger.away == "refuse" else 0
+        self._immunity_ms = 0 if ledger.by_row else round(LONGEST_S * 1000)
 
     async def start(self) -> None:
         """Raises GantryError and the database's Error."""
@@ -260,6 +277,9 @@ class ServiceProcess:
         if kind == "no messages":
             await self._take(tx)
             return
+        if self._ledger.ordered and rng.random() < KEYED:
+            self._keys[tx] = rng.choice(ITEMS)
+            await tx.execute(TAKE, (-1, self._keys[tx]))  # so transactions of one key wait for each other
         for number in range(rng.randint(1, 4)):
             await self._send(tx, f"{name}.{number}")
         if kind == "savepoints":
@@ -288,10 +308,12 @@ class ServiceProcess:
             await tx.execute(ORDER, (name,))
 
     def _sent(self, tx: AsyncConnectionTransaction, name: str, message: Message) -> None:
+        key = self._keys.get(tx)
+        of_key = {} if key is None or self._rng.random() < UNKEYED else {"order_key": key}
         self._ledger.history.add(
-            "begin", tx=name, immunity_ms=self._immunity_ms, sender=self.node.name, decisive=True, local=True
+            "begin", tx=name, immunity_ms=self._immunity_ms, sender=self.node.name, decisive=True, local=True, **of_key
         )
-        tx.send(message)
+        tx.send(message, **of_key)
         self._ledger.messages.setdefault(tx.transaction_id or "", []).append(name)
 
     async def _savepoints(self, tx: AsyncConnectionTransaction, name: str) -> None:

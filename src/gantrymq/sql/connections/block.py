@@ -59,16 +59,18 @@ class ConnectionBlock:
         found: str | None = None if self._enlistment is None else self._enlistment.transaction_id
         return found
 
-    def send(self, *messages: Message) -> None:
+    def send(self, *messages: Message, order_key: str | None = None) -> None:
         """Send these messages when the block commits, and never when it does not.
 
-        The half messages are sent now, and the commit waits for them. Raises MessageIllegal.
+        The half messages are sent now, and the commit waits for them. Raises MessageIllegal. ``order_key``: messages
+        of one key become visible in the order of the commits. They go by row (docs/sql.md, Order), and so do all others
+        of the block. Raises ConfigError without the columns that it needs.
         """
         _ = self.connection
         if self._enlistment is None:
             self._enlistment = self._enlist()
         for message in messages:
-            self._enlistment.send(message, self._savepoints.level)
+            self._enlistment.send(message, self._savepoints.level, order_key)
 
     def _drop(self, belongs: Callable[[object], bool]) -> None:
         if self._enlistment is not None:

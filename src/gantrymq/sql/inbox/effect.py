@@ -89,10 +89,10 @@ class Effect:
             return local.session.execute(statement, parameters)
         return local.execute(statement, parameters)
 
-    def send(self, *messages: Message) -> None:
+    def send(self, *messages: Message, order_key: str | None = None) -> None:
         """Send these messages when the effect commits, and never when it does not. The inbox needs a Transactions
-        object for that."""
-        self._running().send(*messages)
+        object for that. ``order_key``: see ``gantrymq.sql.send``."""
+        self._running().send(*messages, order_key=order_key)
 
     @property
     def transaction_id(self) -> str | None:

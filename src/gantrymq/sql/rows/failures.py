@@ -28,7 +28,7 @@ class Failure(enum.Enum):
     """The server takes no writes: a replica, perhaps after a failover."""
     NO_TABLE = "no table"
     EXISTS = "exists"
-    """A table or an index of this name is there, or is being made."""
+    """A table, a column or an index of this name is there, or is being made."""
     OTHER = "other"
 
 
@@ -44,6 +44,7 @@ _STATES: Final = {
     "3F000": Failure.NO_TABLE,
     "42P07": Failure.EXISTS,
     "42710": Failure.EXISTS,
+    "42701": Failure.EXISTS,
     "57P01": Failure.DISCONNECTED,
     "57P02": Failure.DISCONNECTED,
     "57P03": Failure.DISCONNECTED,
@@ -60,6 +61,7 @@ _NUMBERS: Final = {
     1836: Failure.READ_ONLY,
     1146: Failure.NO_TABLE,
     1050: Failure.EXISTS,
+    1060: Failure.EXISTS,
     1061: Failure.EXISTS,
     1053: Failure.DISCONNECTED,
     1927: Failure.DISCONNECTED,
@@ -133,7 +135,7 @@ def _read(error: BaseException) -> Failure | None:
         name = getattr(error, "sqlite_errorname", "")
         if name == "SQLITE_ERROR" and "no such table" in str(error):
             return Failure.NO_TABLE
-        if name == "SQLITE_ERROR" and "already exists" in str(error):
+        if name == "SQLITE_ERROR" and ("already exists" in str(error) or "duplicate column name" in str(error)):
             return Failure.EXISTS
         return _SQLITE.get(name) or _SQLITE.get("_".join(name.split("_")[:2]))
     if isinstance(error, ConnectionError | TimeoutError):

@@ -27,6 +27,16 @@ _AGAIN: Final = frozenset({Failure.DUPLICATE, Failure.EXISTS, Failure.CONFLICT, 
 Creating = Generator[Sequence[Statement], Rows, None]
 
 
+def add(statements: Sequence[str]) -> Creating:
+    """The same for statements that say nothing of what is there already: who finds it there goes on."""
+    for statement in statements:
+        try:
+            yield from create([statement])
+        except Exception as error:
+            if read_failure(error) is not Failure.EXISTS:
+                raise
+
+
 def create(statements: Sequence[str]) -> Creating:
     """Each statement as a call in autocommit. Errors are raised into it, and raised again when they do not pass."""
     for statement in statements:

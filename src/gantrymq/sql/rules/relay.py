@@ -14,19 +14,32 @@ One transaction id is enough for many rows: all of them leave, or none. When a b
 messages, none can leave, and each row then gets a transaction id and an outcome row of its own.
 
 So two that took the same row by accident cannot both send it: only one of them deletes it.
+
+Rows of one ordering key leave in the order of their numbers. A COMMIT may be lost, and its message become visible much
+later, by a check-back. So the row stays until a broker has answered its COMMIT, and stops the later ones of its key:
+
+| step                                                                | the process dies behind it                     |
+|---------------------------------------------------------------------|------------------------------------------------|
+| a process takes the oldest row of the key                           | somebody else takes it then                    |
+| it sends the half message, to the queue of the key                  | a check-back finds no outcome: rolled back     |
+| in one database transaction, it writes into the row which half      | whoever takes the row next repeats the COMMIT; |
+| message it is, and inserts the outcome row. If the row is gone, or  | a check-back may commit it before              |
+| is another half message already, all of it is rolled back           |                                                |
+| it commits the half message, and the broker answers                 | the same: the broker answers that it is done   |
+| it deletes the row, and takes the next one of the key               | done                                           |
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.failures import Failure
-from gantrymq.sql.rows.outbox_table import OutboxStatements
+from gantrymq.sql.rows.outbox_statements import OutboxStatements, order_columns
 from gantrymq.sql.rows.place import Place, engine_without_transactions, read_place, where
-from gantrymq.sql.rules.claim import Failed, Rows
+from gantrymq.sql.rules.claim import ATTEMPTS, Failed, Rows
 from gantrymq.sql.rules.outcomes import Counted, Outcomes, Statement
 
 PROBE: Final = 1
@@ -50,6 +63,27 @@ def find(kind: DatabaseKind, table: str) -> Generator[Sequence[Statement], Rows 
     return read_place(kind, table, found)
 
 
+def find_order(kind: DatabaseKind, table: str) -> Generator[Sequence[Statement], Rows | Failed, bool]:
+    """Whether the outbox is there and has what ordering keys need. Raises ConfigError when the database does not say
+    it: whoever takes rows and knows nothing of keys would break their order."""
+    reason = ""
+    for _ in range(ATTEMPTS):  # a pool may have connections that died
+        rows = yield [(order_columns(kind, table), ())]
+        if not isinstance(rows, Failed):
+            return len(rows) > 0
+        reason = rows.reason
+    raise ConfigError(unreadable(table, reason))
+
+
+def unordered(table: str) -> str:
+    return (
+        f"a message with an ordering key goes by a row of the table {table}, and the database has no such table with "
+        "the columns order_key, seq and half. Call create_table() once, or migrate: add_ordering(op) of "
+        "gantrymq.sql.alembic, `manage.py migrate gantrymq` of Django, or the statements of `gantry sql ddl --dialect "
+        "...`, with --add-ordering for a table that is there. Then start the program again"
+    )
+
+
 def missing(table: str) -> str:
     return (
         f"the database has no table {table}, which when_broker_is_away='row' and 'always' need: call create_table() "
@@ -63,14 +97,22 @@ def unreadable(table: str, reason: str) -> str:
 
 
 def delivery(
-    outcomes: Outcomes, outbox: OutboxStatements, parts: Sequence[tuple[Sequence[str], str]]
+    outcomes: Outcomes, outbox: OutboxStatements, parts: Sequence[tuple[Sequence[str], str]],
+    became: Mapping[str, str], taken_ms: int,
 ) -> list[Counted]:  # fmt: skip
     """The database transaction in which rows leave the outbox. ``parts``: the ids of rows, and the id of the local
-    transaction that their half messages name."""
+    transaction that their half messages name. ``became``: the half messages of those that have an ordering key; these
+    rows stay, and nobody takes them for ``taken_ms``."""
     ids = tuple(row for rows, _ in parts for row in rows)
     transactions = [transaction for _, transaction in parts]
+    statements: list[Counted] = [
+        (outbox.become, (became[row], taken_ms, row), 1) for row in ids if row in became
+    ]  # fmt: skip
+    gone = tuple(row for row in ids if row not in became)
+    if gone:
+        statements.append((outbox.delete(len(gone)), gone, len(gone)))
     text, parameters = outcomes.insert(transactions[0])
-    statements: list[Counted] = [(outbox.delete(len(ids)), ids, len(ids)), (text, parameters, 1)]
+    statements.append((text, parameters, 1))
     if len(transactions) > 1:
         text, parameters = outcomes.insert_more(transactions[1:])
         statements.append((text, parameters, len(transactions) - 1))

@@ -137,7 +137,9 @@ def session_of(connection: Connection) -> Session | None:
     return session if takes_messages(session) else None
 
 
-def send(connection: Connection, messages: tuple[Message, ...], *, may_begin: bool) -> None:
+def send(
+    connection: Connection, messages: tuple[Message, ...], order_key: str | None = None, *, may_begin: bool
+) -> None:
     """Send messages when the running transaction of ``connection`` commits; see ``sending``. ``may_begin``: without a
     transaction, begin one."""
     enlist = _makers.get(connection.dialect)
@@ -160,7 +162,7 @@ def send(connection: Connection, messages: tuple[Message, ...], *, may_begin: bo
         running.enlistment = enlist()
     running.needed = True
     for message in messages:
-        running.enlistment.send(message, (None, running.savepoints.level))
+        running.enlistment.send(message, (None, running.savepoints.level), order_key)
 
 
 # The life of a transaction.

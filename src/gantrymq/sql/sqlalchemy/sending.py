@@ -13,14 +13,15 @@ from gantrymq.sql.sqlalchemy import core, sessions
 
 
 def send(
-    session: Session | AsyncSession | scoped_session[Any] | Connection | AsyncConnection, *messages: Message
-) -> None:
+    session: Session | AsyncSession | scoped_session[Any] | Connection | AsyncConnection, *messages: Message,
+    order_key: str | None = None,
+) -> None:  # fmt: skip
     """Send messages when the running transaction of ``session`` commits, and never when it does not.
 
     ``session``: one of a session maker that is attached, or a connection of an engine that is attached
     (``transactions.attach``). The half messages are sent now, and the commit waits for them. A message that is sent
     within a savepoint is dropped when the savepoint is rolled back. Raises MessageIllegal, and ConfigError for what is
-    not attached.
+    not attached. ``order_key``: messages of one key become visible in the order of the commits (docs/sql.md, Order).
     """
     inner: Any = session() if isinstance(session, scoped_session) else session
     may_begin = isinstance(inner, Connection)
@@ -29,8 +30,8 @@ def send(
     if isinstance(inner, Connection):
         owner = core.session_of(inner)
         if owner is None:
-            core.send(inner, messages, may_begin=may_begin)
+            core.send(inner, messages, order_key, may_begin=may_begin)
             return
         inner = owner
     for message in messages:
-        sessions.send(inner, message)
+        sessions.send(inner, message, order_key)

@@ -93,7 +93,7 @@ def takes_messages(session: Session | None) -> bool:
     return getattr(session, MAKER, None) is not None
 
 
-def send(session: Session | AsyncSession, message: Message) -> None:
+def send(session: Session | AsyncSession, message: Message, order_key: str | None = None) -> None:
     """Send ``message`` when the running transaction of ``session`` commits; see ``sending``."""
     inner = session.sync_session if isinstance(session, AsyncSession) else session
     if not isinstance(inner, Session):
@@ -115,7 +115,7 @@ def send(session: Session | AsyncSession, message: Message) -> None:
         guarded.check()
         guarded.needed = True
     savepoints = () if guarded is None else guarded.savepoints.level
-    enlistment.send(message, (inner.get_nested_transaction() or inner.get_transaction(), savepoints))
+    enlistment.send(message, (inner.get_nested_transaction() or inner.get_transaction(), savepoints), order_key)
     if COMMITTING in inner.info:
         _prepare(inner, enlistment)
 

@@ -58,10 +58,10 @@ class SessionBlock(Generic[S]):
             raise Closed(f"this transaction is not running: use it in {self._with} block, once")
         return self._session
 
-    def send(self, *messages: Message) -> None:
+    def send(self, *messages: Message, order_key: str | None = None) -> None:
         """Send these messages when the block commits; see ``gantrymq.sql.send``."""
         for message in messages:
-            sqlalchemy_sessions.send(self.session, message)
+            sqlalchemy_sessions.send(self.session, message, order_key)
         self._enlistment = self.session.info.get(ENLISTED)
 
     @property

@@ -37,6 +37,7 @@ from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import (
     Closed,
+    ConfigError,
     GantryError,
     TransactionBroken,
     TransactionClaimed,
@@ -45,7 +46,7 @@ from gantrymq.errors import (
 )
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.sql.rows.outbox_table import Row, row_id
+from gantrymq.sql.rows.outbox_table import Row, row_id, with_key
 from gantrymq.sql.rules import steps
 from gantrymq.sql.rules.away import LONGEST_WAIT_S, is_away
 from gantrymq.sql.rules.broken import ELSEWHERE, refused
@@ -69,6 +70,10 @@ class Stage(enum.Enum):
     ENDED = "ended"
 
 
+SENT_IN_COMMIT: Final = (
+    "this transaction is committing, and its messages are at their brokers: send a message with an ordering key before "
+    "the commit begins (for a session: flush() first)"
+)
 LEFT: Final = ListenerAnswer(LocalTransactionState.ROLLBACK)
 FORGOTTEN: Final = ListenerAnswer(
     LocalTransactionState.UNKNOWN, remark="the local transaction was forgotten while its database committed it"
@@ -107,8 +112,8 @@ class EnlistmentSteps:
         self._numbers = itertools.count()
         self._relay = relay
         self._away = Away.REFUSE if relay is None else self._chosen(local)
-        self._messages: dict[int, Message] = {}
-        """Those that are not dropped, as far as they may become rows."""
+        self._messages: dict[int, tuple[Message, str]] = {}
+        """Those that are not dropped, and their ordering keys, as far as they may become rows."""
         self._rows: list[Row] = []
         """Messages that are rows in the local transaction."""
         self._sent_at = 0.0
@@ -147,19 +152,26 @@ class EnlistmentSteps:
         """How many messages wait for its end."""
         return len(self._levels)
 
-    def send(self, message: Message, level: object = None) -> None:
-        """Send the half message now, without waiting for it. ``level``: the savepoint, for ``drop``.
+    def send(self, message: Message, level: object = None, order_key: str | None = None) -> None:
+        """Send the half message now, without waiting for it. ``level``: the savepoint, for ``drop``. ``order_key``: it
+        becomes a row, and so do all others of the transaction.
 
-        The message is copied: what its owner changes later does not count. Raises MessageIllegal, TransactionClaimed.
+        The message is copied: what its owner changes later does not count. Raises MessageIllegal, TransactionClaimed,
+        and ConfigError for a key that the outbox cannot have.
         """
         if self._longest.given_up:
             raise TransactionClaimed(self.transaction_id)
         self._check(message)
+        if order_key is not None:
+            message = with_key(message, order_key)
+            self._check(message)
+            self._go_by_row()
         if self._away is Away.ALWAYS:
             self._local.waiting.check_room(len(self._levels) + 1)
         number = next(self._numbers)  # one step, also for several threads
-        if self._away is not Away.REFUSE:
-            self._messages[number] = message.with_properties(dict(message.properties))
+        if self._relay is not None:
+            kept = message.with_properties(dict(message.properties))
+            self._messages[number] = kept, order_key or ""
             self._sent_at = self._local.clock.monotonic()
         try:
             self._levels[number] = level
@@ -169,6 +181,15 @@ class EnlistmentSteps:
         except BaseException:  # an interrupt: perhaps nobody will answer it, so the commit must not count the answers
             self._counted = False
             raise
+
+    def _go_by_row(self) -> None:
+        """The half messages that are on their way are rolled back, as when a broker is late."""
+        self._local.check_order()
+        if self._relay is None:
+            raise ConfigError(self._local.no_order)
+        if self._committing and self._away is not Away.ALWAYS and not self.by_row:
+            raise Closed(SENT_IN_COMMIT)
+        self._away = Away.ALWAYS
 
     def drop(self, belongs: Callable[[object], bool]) -> None:
         """Roll back the messages whose level ``belongs`` to a savepoint that was rolled back."""
@@ -289,7 +310,7 @@ class EnlistmentSteps:
         assert self._relay is not None
         self._rows_made = True  # first: whoever sends meanwhile looks at this behind it
         messages = [self._messages[number] for number in self._levels]
-        rows = [Row(row_id(self.transaction_id, number), message) for number, message in enumerate(messages)]
+        rows = [Row(row_id(self.transaction_id, number), *message) for number, message in enumerate(messages)]
         for statement in self._relay.inserts(rows):
             done: Any = insert(statement)
             if self._on_loop:
@@ -312,8 +333,8 @@ class EnlistmentSteps:
 class Enlistment(EnlistmentSteps):
     """For one thread at a time, as its session or connection is; but ``send`` may be called by several."""
 
-    def send(self, message: Message, level: object = None) -> None:
-        super().send(message, level)
+    def send(self, message: Message, level: object = None, order_key: str | None = None) -> None:
+        super().send(message, level, order_key)
         if self._rows_made:
             raise Closed(
                 "this transaction is committing, and its messages are rows of the outbox already: send this one before "
@@ -360,11 +381,11 @@ class AsyncEnlistment(EnlistmentSteps):
         self._own = LoopWaiter()
         super().__init__(local, client, self._own, relay)
 
-    def send(self, message: Message, level: object = None) -> None:
+    def send(self, message: Message, level: object = None, order_key: str | None = None) -> None:
         if self.stage is not Stage.OPEN:
             raise Closed("this transaction is committing, and takes no more messages")
         self._own.check()
-        super().send(message, level)
+        super().send(message, level, order_key)
 
     async def prepare(self, insert: AsyncInsert) -> None:
         """See ``Enlistment.prepare``."""

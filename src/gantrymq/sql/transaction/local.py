@@ -6,16 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from gantrymq.errors import ConfigError
 from gantrymq.message import properties
 from gantrymq.runtime.clock import Clock, SystemClock
 from gantrymq.runtime.rng import Rng, SystemRng
 from gantrymq.sql.rows import transaction_id
-from gantrymq.sql.rows.outbox_table import OutboxStatements, outbox_ddl
+from gantrymq.sql.rows.outbox_statements import OutboxStatements
+from gantrymq.sql.rows.outbox_table import order_ddl, outbox_ddl
+from gantrymq.sql.rows.place import Place
 from gantrymq.sql.rows.tables import ddl
 from gantrymq.sql.rules.claim import Failed, Query, Rows
-from gantrymq.sql.rules.creation import create
+from gantrymq.sql.rules.creation import add, create
 from gantrymq.sql.rules.outcomes import IDENTITY_BYTES, Outcomes, Statement, failed
-from gantrymq.sql.rules.relay import find
+from gantrymq.sql.rules.relay import find, find_order, unordered
 from gantrymq.sql.rules.runner import perform, run_blocking
 from gantrymq.sql.rules.steps import Away
 from gantrymq.sql.transaction.database import AsyncDatabase, BlockingDatabase, Counted, Database
@@ -30,7 +33,9 @@ class LocalSteps:
     identity: str
     outcomes: Outcomes
     outbox: OutboxStatements
-    """With ``when_broker_is_away`` other than ``refuse``."""
+    """Where there are ``rows``."""
+    rows = False
+    """Messages may become rows: with ``when_broker_is_away`` other than ``refuse``, or with an ordering key."""
 
     def __init__(self, port: AsyncDatabase, settings: TransactionsConfig, clock: Clock, rng: Rng) -> None:
         self.settings: Final = settings
@@ -38,6 +43,8 @@ class LocalSteps:
         self.rng: Final = rng
         self._port = port
         self.waiting: Final = Waiting(clock, settings)
+        self.no_order = unordered(settings.outbox_table)
+        """Why no message may have an ordering key, unless it may."""
 
     async def _open(self) -> None:
         """Find out what the database is. Raises ConfigError when the outcome table is missing."""
@@ -49,11 +56,31 @@ class LocalSteps:
         await perform(self.outcomes.find_place(), self._alone)
         if self.settings.away is not Away.REFUSE:
             await self.open_outbox()
+            return
+        try:
+            if await self.find_order():
+                await self.open_outbox()
+        except ConfigError as error:  # which concerns messages with ordering keys only
+            self.no_order = str(error)
 
     async def open_outbox(self) -> None:
         """Find out where the outbox is. Raises ConfigError when the table is missing."""
-        table, kind = self.settings.outbox_table, self.outcomes.dialect.kind
-        self.outbox = OutboxStatements(self.outcomes.dialect, table, await perform(find(kind, table), self._alone))
+        table, dialect = self.settings.outbox_table, self.outcomes.dialect
+        place = await perform(find(dialect.kind, table), self._alone)
+        self.use_outbox(place, ordered=await self.find_order())
+
+    async def find_order(self) -> bool:
+        """Whether the outbox has the columns that ordering keys need. Raises ConfigError when nobody says it."""
+        return await perform(find_order(self.outcomes.dialect.kind, self.settings.outbox_table), self._alone)
+
+    def use_outbox(self, place: Place, *, ordered: bool) -> None:
+        dialect, table = self.outcomes.dialect, self.settings.outbox_table
+        self.outbox, self.rows = OutboxStatements(dialect, table, place, ordered=ordered), True
+
+    def check_order(self) -> None:
+        """Raises ConfigError when no message may have an ordering key."""
+        if not self.rows or not self.outbox.ordered:
+            raise ConfigError(self.no_order)
 
     async def together(self, statements: Sequence[Counted]) -> bool | Failed:
         """Statements in one transaction on a connection of their own."""
@@ -68,8 +95,11 @@ class LocalSteps:
 
     async def _create_tables(self) -> None:
         kind = (await self._port.dialect()).kind
+        outbox = self.settings.outbox_table
         tables = ddl(kind, self.settings.table, self.settings.inbox_table)
-        await perform(create([*tables, *outbox_ddl(kind, self.settings.outbox_table)]), self._port.alone)
+        await perform(create([*tables, *outbox_ddl(kind, outbox)]), self._port.alone)
+        if not await perform(find_order(kind, outbox), self._alone):  # it was made before there were ordering keys
+            await perform(add(order_ddl(kind, outbox)), self._port.alone)
         await self._open()
 
     async def _alone(self, statements: Sequence[Statement]) -> Rows | Failed:

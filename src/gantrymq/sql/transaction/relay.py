@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -17,14 +18,18 @@ from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.metrics.figures import OutboxFigures
 from gantrymq.client.sending.halves import Halves
 from gantrymq.client.transaction_producer import TransactionProducer
+from gantrymq.errors import GantryError
 from gantrymq.message.transaction import LocalTransactionState
-from gantrymq.sql.rows.outbox_table import ASIDE_MS, REFUSED_MS, TAKEN_MS, Row, decode, encode, portions
+from gantrymq.runtime.clock import time_limit
+from gantrymq.sql.rows.outbox_statements import Stored, order_columns, portions
+from gantrymq.sql.rows.outbox_table import ASIDE_MS, FREE_MS, REFUSED_MS, TAKEN_MS, Row, decode, encode
 from gantrymq.sql.rules import steps
 from gantrymq.sql.rules.away import is_away
 from gantrymq.sql.rules.claim import Failed, Rows
 from gantrymq.sql.rules.outcomes import Statement, failed
 from gantrymq.sql.rules.relay import PROBE, delivery
 from gantrymq.sql.rules.runner import perform
+from gantrymq.sql.transaction import became
 from gantrymq.sql.transaction.database import AsyncDatabase
 from gantrymq.sql.transaction.local import LocalSteps
 
@@ -41,11 +46,15 @@ KEPT: Final = 2_000
 """Messages that are kept in memory after their commit. Further ones are read from the table."""
 LOOK_S: Final = 5.0
 """How often a process looks for rows that others have left."""
+RARE_LOOK_S: Final = 60.0
+"""The same for a process that has seen no row yet, and makes rows of messages with an ordering key only."""
 AGAIN_S: Final = 0.2
 AGAIN_MOST_S: Final = 1.0
 """How long it waits before it tries again, when no broker has taken anything; the pauses double."""
 COUNT_S: Final = 1.0
 """How often rows are counted while there are some. Between two counts, a process knows of its own rows only."""
+ENDS_S: Final = 3.0
+"""How long the answers to the COMMITs of rows with an ordering key are waited for. Later ones are asked for again."""
 STOP_S: Final = 5.0
 """How long the end of a program waits for rows that it has just committed. Others send what is left."""
 COMMIT: Final = ListenerAnswer(LocalTransactionState.COMMIT)
@@ -71,12 +80,29 @@ class _Sending:
     def ids(self) -> list[str]:
         return [row.id for row in self.rows]
 
+    @property
+    def became(self) -> dict[str, str]:
+        """The half messages of rows with an ordering key."""
+        return {row.id: became.written(self.halves.half(number)) for number, row in self._ordered()}
+
+    @property
+    def ended(self) -> list[str]:
+        """Of these rows, those whose end a broker has answered."""
+        return [row.id for number, row in self._ordered() if became.is_over(self.halves.end_of(number))]
+
+    def _ordered(self) -> list[tuple[int, Row]]:
+        return [(number, row) for number, row in enumerate(self.rows) if row.order_key]
+
 
 class Relay:
     """The rows of one producer group in one database, as one process sends them."""
 
-    def __init__(self, local: LocalSteps, database: AsyncDatabase, client: TransactionProducer) -> None:
-        """``database``: may be asked on the client's event loop, and never blocks it."""
+    def __init__(
+        self, local: LocalSteps, database: AsyncDatabase, client: TransactionProducer, *, rarely: bool = False
+    ) -> None:
+        """``database``: may be asked on the client's event loop, and never blocks it. ``rarely``: there may never be
+        rows, as far as this process knows."""
+        self._rarely = rarely
         self._local = local
         self._database = database
         self._client = client
@@ -105,19 +131,21 @@ class Relay:
 
     def inserts(self, rows: Sequence[Row]) -> list[Statement]:
         """The statements that insert rows."""
-        outbox, group = self._local.outbox, self._local.settings.group
-        stored = [(row.id, row.message.topic, encode(row.message)) for row in rows]
+        outbox, ordered = self._local.outbox, any(row.order_key for row in rows)
+        stored = [(row.id, row.message.topic, encode(row.message), row.order_key) for row in rows]
         return [
             (
-                outbox.insert(len(some)),
-                tuple(
-                    value
-                    for row, topic, message in some
-                    for value in (row, group, topic, outbox.blob(message), self._me, TAKEN_MS)
-                ),
+                outbox.insert_ordered(len(some)) if ordered else outbox.insert(len(some)),
+                tuple(value for row in some for value in self._inserted(row, ordered)),
             )
             for some in portions(stored)
-        ]  # fmt: skip
+        ]
+
+    def _inserted(self, stored: Stored, ordered: bool) -> tuple[Any, ...]:
+        row, topic, message, key = stored
+        taken = ("", FREE_MS) if key else (self._me, TAKEN_MS)
+        values = (row, self._local.settings.group, topic, self._local.outbox.blob(message), *taken)
+        return (*values, *self._local.outbox.key(key)) if ordered else values
 
     # On the event loop:
 
@@ -125,7 +153,9 @@ class Relay:
         """These rows are in the table now."""
         if self._read:
             rows = [row for row in rows if not any(row.id in ids for ids in self._read)]
-        if len(self._fresh) + len(rows) <= KEPT:
+        if any(row.order_key for row in rows):
+            self._more = True  # the table knows whether older ones of their keys are there
+        elif len(self._fresh) + len(rows) <= KEPT:
             self._fresh.extend(rows)
         else:
             self._more = True
@@ -161,7 +191,7 @@ class Relay:
         if pause_s:
             await self._clock.sleep(pause_s)
             return
-        timer = self._clock.call_later(LOOK_S, self._look)
+        timer = self._clock.call_later(RARE_LOOK_S if self._rarely else LOOK_S, self._look)
         try:
             await self._wake.wait()
         finally:
@@ -182,7 +212,8 @@ class Relay:
                     await self._count(now=True)
                 self._waiting.away = False  # the next transaction finds out
                 return 0.0
-            if not await self._deliver(rows):
+            self._rarely = False
+            if not await self._send(rows):
                 return min(AGAIN_MOST_S, 2 * pause_s or AGAIN_S)
             pause_s = 0.0
             if self._stopping and not (self._fresh or self._more):
@@ -212,9 +243,15 @@ class Relay:
         return rows
 
     async def _take(self, count: int) -> list[Row]:
+        if not self._local.outbox.ordered:
+            await self._look_for_order()
         outbox, group, me = self._local.outbox, self._local.settings.group, self._me
-        taking = [(outbox.take, (me, TAKEN_MS, group, me, count)), (outbox.taken, (group, me, count))]
-        found = [decode(*row) for row in await self._ask(taking)]
+        if outbox.finds_first:
+            free = [str(row[0]) for row in await self._ask([(outbox.find, (group, me, count))])]
+            taking = [(outbox.take_found(len(free)), (me, TAKEN_MS, group, me, *free))] if free else []
+        else:
+            taking = [(outbox.take, (me, TAKEN_MS, group, me, count))]
+        found = [decode(*row) for row in await self._ask([*taking, (outbox.taken, (group, me, count))])]
         self._more = len(found) == count
         ids = frozenset(row.id for row in found)
         self._read.append(ids)
@@ -222,6 +259,13 @@ class Relay:
         size = sum(len(row.message.body) for row in found) // max(1, len(found))
         self._most = max(1, min(BATCH, GROWTH * count, BATCH_BYTES // max(1, size)))
         return found
+
+    async def _look_for_order(self) -> None:
+        """The table may have been migrated since this process has started, and others use keys. Before they do, they
+        start: so to look in front of each take is enough."""
+        columns = order_columns(self._local.outcomes.dialect.kind, self._local.settings.outbox_table)
+        if await self._ask([(columns, ())]):
+            self._local.use_outbox(self._local.outbox.place, ordered=True)
 
     async def _count(self, *, now: bool = False) -> None:
         moment = self._clock.monotonic()
@@ -235,6 +279,38 @@ class Relay:
 
     async def _ask(self, statements: Sequence[Statement]) -> Rows:
         return await self._database.alone(list(statements))
+
+    async def _send(self, rows: Sequence[Row]) -> bool:
+        """Whether there is a reason to go on at once."""
+        sent = [row for row in rows if row.half]
+        if sent:
+            await self._end_again(sent)
+        left = [row for row in rows if not row.half]
+        return not left or await self._deliver(left)
+
+    async def _end_again(self, rows: Sequence[Row]) -> None:
+        """Somebody has made half messages of these rows, and perhaps died before a broker had answered the COMMIT."""
+        ends = await asyncio.gather(
+            *(self._client.finish(became.read(row), COMMIT) for row in rows), return_exceptions=True
+        )
+        for end in ends:
+            if isinstance(end, BaseException) and not isinstance(end, GantryError):
+                raise end
+        await self._delete([row.id for row, end in zip(rows, ends, strict=True) if became.is_over(end)])
+        left = [row.id for row, end in zip(rows, ends, strict=True) if not became.is_over(end)]
+        if left:
+            log.warning(
+                "brokers have not confirmed the COMMIT of %d rows with an ordering key, which stop later messages of "
+                "their keys: the first one is %s", len(left), left[0]
+            )  # fmt: skip
+            await self._ask([(self._local.outbox.leave(len(left)), (ASIDE_MS, *left))])
+
+    async def _delete(self, ids: Sequence[str]) -> None:
+        """The COMMITs of these rows were answered. The next ones of their keys may leave."""
+        if ids:
+            await self._ask([(self._local.outbox.delete(len(ids)), tuple(ids))])
+            self._waiting.sent(len(ids))
+            self._more = True
 
     # One delivery.
 
@@ -257,8 +333,10 @@ class Relay:
             raise
         for one in sendings:
             one.halves.begin_to_end(answers.get(one.transaction_id, ROLLBACK))
-        sent = sum(len(one.rows) for one in safe if answers[one.transaction_id] is COMMIT)
-        self._waiting.sent(sent)
+        left = [one for one in safe if answers[one.transaction_id] is COMMIT]
+        sent = sum(len(one.rows) for one in left)
+        self._waiting.sent(sum(not row.order_key for one in left for row in one.rows))
+        await self._end_ordered([one for one in left if any(row.order_key for row in one.rows)])
         if sent < len(rows):
             self._more = True  # the table knows which are left
         first = sendings[0]
@@ -287,7 +365,8 @@ class Relay:
             for number, row in enumerate(rows):
                 if number and not number % TURN:
                     await self._clock.sleep(0)
-                one.halves.add(number, row.message.with_properties({**row.message.properties, **marks}))
+                marked = row.message.with_properties({**row.message.properties, **marks})
+                one.halves.add(number, marked, row.order_key or None)
         except BaseException:
             one.halves.abandon(INTERRUPTED)
             raise
@@ -309,12 +388,23 @@ class Relay:
             one.halves.when_stored(partial(told, one))
         await waits
 
+    async def _end_ordered(self, sendings: Sequence[_Sending]) -> None:
+        """Delete the rows with an ordering key whose COMMIT was answered. Those that are left wait until somebody takes
+        them and repeats it."""
+        if not sendings:
+            return
+        waits = asyncio.gather(*(one.halves.ended() for one in sendings), return_exceptions=True)
+        with suppress(TimeoutError):
+            async with time_limit(self._clock, ENDS_S):
+                await waits
+        await self._delete([row for one in sendings for row in one.ended])
+
     async def _leave_table(self, safe: Sequence[_Sending]) -> dict[str, ListenerAnswer]:
         """Delete the rows, and decide their transactions. How each ends."""
         if not safe:
             return {}
         pairs = [(one.ids, one.transaction_id) for one in safe]
-        done = await self._together(pairs)
+        done = await self._together(pairs, {row: half for one in safe for row, half in one.became.items()})
         if done is True:
             return dict.fromkeys((transaction for _, transaction in pairs), COMMIT)
         if isinstance(done, Failed):
@@ -327,9 +417,12 @@ class Relay:
             answers |= await self._leave_table([one])
         return answers
 
-    async def _together(self, pairs: Sequence[tuple[Sequence[str], str]]) -> bool | Failed:
+    async def _together(
+        self, pairs: Sequence[tuple[Sequence[str], str]], halves: Mapping[str, str]
+    ) -> bool | Failed:  # fmt: skip
+        outcomes, outbox = self._local.outcomes, self._local.outbox
         try:
-            return await self._database.together(delivery(self._local.outcomes, self._local.outbox, pairs))
+            return await self._database.together(delivery(outcomes, outbox, pairs, halves, TAKEN_MS))
         except Exception as error:  # noqa: BLE001 - ``failed`` raises what no database said
             return failed(error)
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from gantrymq.client import sync
 from gantrymq.errors import GantryError
+from gantrymq.sql.rules.steps import Away
 from gantrymq.sql.transaction.local import Local
 from gantrymq.sql.transaction.relay import STOP_S, Relay
 from gantrymq.sql.transaction.threaded_database import ThreadedDatabase
@@ -21,7 +22,7 @@ class ThreadRelay:
         self.relay: Final[Relay] = self._portal.call(self._start, local, producer)
 
     async def _start(self, local: Local, producer: sync.TransactionProducer) -> Relay:
-        relay = Relay(local, self._database, producer._client)
+        relay = Relay(local, self._database, producer._client, rarely=local.settings.away is Away.REFUSE)
         relay.start()
         return relay
 

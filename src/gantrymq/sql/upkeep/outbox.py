@@ -8,7 +8,8 @@ from typing import Any, Final, Protocol
 from gantrymq.errors import ConfigError
 from gantrymq.sql.rows.dialect import Dialect
 from gantrymq.sql.rows.failures import Failure, is_database_error, read_failure
-from gantrymq.sql.rows.outbox_table import OutboxStatements, started_ms
+from gantrymq.sql.rows.outbox_statements import OutboxStatements
+from gantrymq.sql.rows.outbox_table import started_ms
 from gantrymq.sql.rules.claim import Rows
 
 GROUPS: Final = 1_000
