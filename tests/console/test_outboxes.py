@@ -28,7 +28,8 @@ def insert(place: Place, count: int) -> None:
     then = SystemClock().wall_ms() - 3_600_000
     for number in range(count):
         row = row_id(make(then, 0), number)
-        place.execute(f"INSERT INTO gantrymq_outbox VALUES ('{row}', 'shop', 't', '', '', 0)")
+        columns = "(id, producer_group, topic, message, taken_by, taken_until)"
+        place.execute(f"INSERT INTO gantrymq_outbox {columns} VALUES ('{row}', 'shop', 't', '', '', 0)")
 
 
 def test_the_page_shows_what_waits(tmp_path: Path, sqlite: Place) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from gantrymq import ConsumeFromWhere, Message, MessageView, Producer, PushConsumer
 from gantrymq.client.results import TransactionSendResult
-from gantrymq.client.transaction_producer import TransactionProducer
+from gantrymq.client.sending.transaction_sender import TransactionSender
 from gantrymq.errors import Closed, ConfigError, MessageIllegal, Unreachable
 from gantrymq.message import properties
 from gantrymq.sql import ConnectionTransaction
@@ -23,6 +23,7 @@ from tests.sql.outbox.rows_shop import TOPIC, RowsShop, shop, until
 
 __all__ = ["shop"]
 AWAY = pytest.mark.parametrize("away", ["refuse", "row", "always"])
+PURE = pytest.mark.pure("it puts itself between a relay and the ends of its halves")
 KEYS = ("a", "b", "c", "d")
 NONE = "-"
 
@@ -125,22 +126,24 @@ def test_a_transaction_with_a_key_goes_by_row_as_a_whole(shop: RowsShop) -> None
     assert shop.outcomes().count(3) == 1
 
 
+@PURE
 @AWAY
 def test_the_next_row_waits_until_the_commit_of_the_one_before_is_answered(
     shop: RowsShop, away: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The COMMIT of the first one does not reach its broker, and the process that has sent it ends. Another one finds
     the row, and repeats it."""
-    finish, lost = TransactionProducer.finish, threading.Event()
+    finish, lost = TransactionSender.finish, threading.Event()
 
-    async def lose(self: TransactionProducer, half: Any, outcome: Any) -> TransactionSendResult:
+    async def lose(self: TransactionSender, half: Any, outcome: Any) -> TransactionSendResult:
         if half.given.body == b"1" and not lost.is_set():
             lost.set()
             await asyncio.Event().wait()
         return await finish(self, half, outcome)
 
-    monkeypatch.setattr(TransactionProducer, "finish", lose)
+    monkeypatch.setattr(TransactionSender, "finish", lose)
     monkeypatch.setattr(relay, "ENDS_S", 0.2)
+    monkeypatch.setattr(relay, "RARE_LOOK_S", 0.5)
     dead = shop.service(away, close_timeout_ms=100)
     with dead.begin() as tx:
         for number in (1, 2, 3):
@@ -157,18 +160,19 @@ def test_the_next_row_waits_until_the_commit_of_the_one_before_is_answered(
     assert sent(shop)["a"] == [1, 2, 3]
 
 
+@PURE
 def test_a_commit_that_is_not_answered_is_repeated(shop: RowsShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the same process, and the broker has carried it out the first time."""
-    finish, times = TransactionProducer.finish, []
+    finish, times = TransactionSender.finish, []
 
-    async def unheard(self: TransactionProducer, half: Any, outcome: Any) -> TransactionSendResult:
+    async def unheard(self: TransactionSender, half: Any, outcome: Any) -> TransactionSendResult:
         result = await finish(self, half, outcome)
         times.append(half.given.body)
         if len(times) == 1:
             raise Unreachable("127.0.0.1:10911", "the answer was lost")
         return result
 
-    monkeypatch.setattr(TransactionProducer, "finish", unheard)
+    monkeypatch.setattr(TransactionSender, "finish", unheard)
     monkeypatch.setattr(relay, "TAKEN_MS", 100)
     monkeypatch.setattr(relay, "LOOK_S", 0.2)
     with shop.service("always").begin() as tx:

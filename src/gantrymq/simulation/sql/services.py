@@ -210,7 +210,8 @@ class SimTransactions(AsyncConnectionTransactions):
 
 def _note_ends(producer: TransactionProducer, ledger: Ledger) -> None:
     """Have the ends that are sent, and those that were confirmed, in the history."""
-    finish = producer.finish
+    sender = producer._halves
+    finish = sender.finish
 
     def note(half: SentHalf, outcome: ListenerAnswer, confirmed: bool) -> None:
         state = outcome.state.name
@@ -223,7 +224,7 @@ def _note_ends(producer: TransactionProducer, ledger: Ledger) -> None:
             note(half, outcome, True)
         return result
 
-    producer.finish = noted  # type: ignore[method-assign]
+    sender.finish = noted  # type: ignore[method-assign]
 
 
 class Undo(Exception):

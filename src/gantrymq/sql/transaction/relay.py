@@ -100,8 +100,8 @@ class Relay:
     def __init__(
         self, local: LocalSteps, database: AsyncDatabase, client: TransactionProducer, *, rarely: bool = False
     ) -> None:
-        """``database``: may be asked on the client's event loop, and never blocks it. ``rarely``: there may never be
-        rows, as far as this process knows."""
+        """``database``: may be asked on the client's event loop, and never blocks it. ``rarely``: this program may
+        never have rows, so it looks for those of others once in a long while."""
         self._rarely = rarely
         self._local = local
         self._database = database
@@ -112,7 +112,7 @@ class Relay:
         """What stands for this process in ``taken_by``."""
         self._fresh: deque[Row] = deque()
         """Rows that this process has committed."""
-        self._more = True
+        self._more = not rarely
         """There may be rows that are not in ``_fresh``. They are older, so they are sent before those."""
         self._read: deque[frozenset[str]] = deque(maxlen=2)
         """The ids of the rows that were read last. This process may hear behind it that it has committed them."""
@@ -176,6 +176,10 @@ class Relay:
 
     async def _run(self) -> None:
         pause_s = 0.0
+        if self._rarely:  # a program that uses no rows is to notice nothing
+            await self._pause(pause_s)
+            if self._stopping and not self._more:
+                return
         while True:
             try:
                 pause_s = await self._round(pause_s)
