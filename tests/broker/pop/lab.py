@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.delivery.delivered import Delivered
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.pop.acks import PopAcks
@@ -13,7 +14,7 @@ from gantrymq.broker.pop.check_point import Ack
 from gantrymq.broker.pop.consumption import PopConsumption
 from gantrymq.broker.pop.queues import PopChecks
 from gantrymq.broker.pop.requests import PopRequests
-from gantrymq.broker.pop.values import Popped, Wanted
+from gantrymq.broker.pop.values import PopDelivery, Popped, Wanted
 from gantrymq.broker.pop.waiting import Waiting
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.registries.groups import Groups
@@ -25,6 +26,7 @@ from gantrymq.message.receipt_handle import ReceiptHandle
 from gantrymq.protocol.files.groups import Group
 from gantrymq.protocol.stored_message import pack_host, scan
 from gantrymq.runtime.rng import SystemRng
+from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.config import FlushDiskType, StoreConfig
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
@@ -64,8 +66,12 @@ class Call:
 class PopLab:
     """One broker's store and pop consumption; ``restart`` and ``crash`` keep the directory."""
 
-    def __init__(self, root: Path, *, queues: int = 2, retry_max_times: int = 16, **config: object) -> None:
+    def __init__(
+        self, root: Path, *, queues: int = 2, retry_max_times: int = 16, orderly: bool = False, **config: object
+    ) -> None:
         self.root = root
+        self.orderly = orderly
+        self.promoted = False
         self.config = LiveConfig(BrokerConfig.of(store_path_root_dir=str(root), **config))
         self.queues = queues
         self.retry_max_times = retry_max_times
@@ -86,12 +92,18 @@ class PopLab:
         self.groups = Groups(
             self.disk, self.clock, self.store.path("config/subscriptionGroup.json"), auto_create=True
         )  # fmt: skip
-        self.groups.update(Group(group_name=GROUP, retry_max_times=self.retry_max_times))
+        self.groups.update(
+            Group(group_name=GROUP, retry_max_times=self.retry_max_times, consume_message_orderly=self.orderly)
+        )
         self.offsets = ConsumerOffsets(self.disk, self.store.path("config/consumerOffset.json"), self.clock)
         self.counters = MessageCounters()
+        store = self.store
+        self.disk.make_dirs(store.path("gantry"))
+        time = SteadyTime(self.clock, lambda: store.appended)
+        self.delivered = Delivered.open(store, self.disk, time, promoted=self.promoted)
         self.consumption = PopConsumption(
-            self.config, self.store, self.topics, self.groups, self.offsets, self.clock, self.rng, self.disk, HOST,
-            self.counters,
+            self.config, store, self.topics, self.groups, self.offsets, self.clock, self.rng, self.disk, HOST,
+            self.counters, self.delivered,
         )  # fmt: skip
         checks = PopChecks(self.config, self.topics, self.groups)
         waiting = Waiting(self.clock, self.config.pop.pop_polling_size, self.config.pop.max_pop_polling_size)
@@ -102,6 +114,7 @@ class PopLab:
             checks, self.consumption.deliveries, self.store, self.clock, self.config.identity.broker_name
         )
         self.consumption.rebuild()
+        self.delivered.begin()
         self.consumption.start()
         self.clock.run()
 
@@ -109,6 +122,12 @@ class PopLab:
         """What housekeeping does every few seconds."""
         self.consumption.save_later()
         self.offsets.save_later()
+        self.clock.run()
+
+    def note(self) -> None:
+        """What is done every two seconds about what was delivered."""
+        self.delivered.changed()
+        self.delivered.save_later()
         self.clock.run()
 
     def crash(self) -> None:
@@ -148,7 +167,7 @@ class PopLab:
         self.clock.run()
         return call
 
-    def pop(self, count: int = 32, invisible_ms: int = 60_000, **wanted: object) -> Call:
+    def pop(self, count: int = 32, invisible_ms: int = 60_000, group: str = GROUP, **wanted: object) -> Call:
         call = Call()
 
         def given(popped: Popped, error: StoreError | None) -> None:
@@ -159,7 +178,7 @@ class PopLab:
 
         try:
             popped = self.consumption.pop(
-                Wanted(GROUP, TOPIC, -1, count, invisible_ms, **wanted),  # type: ignore[arg-type]
+                Wanted(group, TOPIC, -1, count, invisible_ms, **wanted),  # type: ignore[arg-type]
                 given,
             )
         except Refused:
@@ -182,6 +201,13 @@ class PopLab:
         self.clock.run()
         return call
 
+    def ack_in_order(self, *messages: Given) -> None:
+        for item in messages:
+            handle = item.handle
+            assert self.consumption.deliveries.ack_in_order(
+                item.topic, GROUP, handle.queue_id, handle.offset, handle.pop_time
+            )
+
     def change(self, item: Given, invisible_ms: int) -> tuple[bool, Call]:
         """(whether the delivery was still going on, the call)"""
         call = Call()
@@ -197,6 +223,19 @@ class PopLab:
             )
         except Refused:
             return True, Call(True, StoreError("refused"))
+        self.clock.run()
+        return going_on, call
+
+    def give_up(self, item: Given) -> tuple[bool, Call]:
+        """Make a dead letter of a delivery: (whether it went on, the call)."""
+        call, handle = Call(), item.handle
+        delivery = PopDelivery(GROUP, item.topic, handle.queue_id, handle.offset, str(handle))
+        topic = self.topics.ensure(f"%DLQ%{GROUP}", 1)
+        letter = NewRecord(topic.topic_name, 0, item.message.body, "", self.clock.wall, HOST)
+        try:
+            going_on = self.consumption.dead_letters.put(delivery, letter, lambda error: _answer(call, error))
+        except Refused as refused:
+            return True, Call(True, refused)
         self.clock.run()
         return going_on, call
 

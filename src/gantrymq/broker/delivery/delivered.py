@@ -78,6 +78,10 @@ class Delivered:
     noted: Noted | None = None
     copies: dict[int, int] = field(default_factory=dict)
     """Log offset of a record to that of its last copy, for copies behind the position."""
+    earlier: dict[int, list[int]] = field(default_factory=dict)
+    """The other copies of records that have several: a message comes back to each group by itself."""
+    whole: bool = False
+    """The copies are those of the whole log, so most of them were counted long ago."""
     parts: list[Delivering] = field(default_factory=list)
     doubtful_from: int = NOWHERE
     """Copies from this log offset on may be in the log although whoever made them was told that they are not."""
@@ -99,14 +103,28 @@ class Delivered:
             found.noted = None
         if found.noted is None and promoted:
             found.noted = Noted(store.min_log_offset, {}, 0, 0, 0)
+            found.whole = True
         if found.noted is not None:
-            found.copies = dict(store.copies(found.noted.position))
+            found._find_copies(found.noted.position)
         return found
 
     @classmethod
     def unread(cls, store: MessageStore, disk: Disk, time: SteadyTime) -> Delivered:
         """For a broker that delivers nothing by itself."""
         return cls(store, time, LazyFile(disk, store.path(FILE_NAME), lasting=True))
+
+    def _find_copies(self, position: int) -> None:
+        copies = self.copies
+        for made_of, place in self.store.copies(position):
+            before = copies.get(made_of)
+            if before is not None:
+                self.earlier.setdefault(made_of, []).append(before)
+            copies[made_of] = place
+
+    def copies_of(self, log_offset: int) -> list[int]:
+        """Where the copies of a record are, in the order of the log."""
+        last = self.copies.get(log_offset)
+        return [] if last is None else [*self.earlier.get(log_offset, ()), last]
 
     def begin(self) -> None:
         """Write the file before anything is delivered: from here on a start knows where to read."""

@@ -42,6 +42,14 @@ def plan_revival(message: StoredMessage, point: CheckPoint, max_times: int, mess
     return Revival(topic, text, message.reconsume_times + (not point.suspend), dead=False)
 
 
+def topics_of_copies(topic: str, group: str) -> tuple[str, ...]:
+    """Where a message of ``topic`` can be that came back to ``group``, or that the group gave up."""
+    dead = system_topics.dead_letter_topic(group)
+    if topic.startswith(system_topics.RETRY_PREFIX):
+        return topic, dead
+    return pop_retry_topic(topic, group), pop_retry_topic(topic, group, v2=True), dead
+
+
 def _dead_letter(message: StoredMessage, point: CheckPoint, message_id: str) -> Revival:
     text = message.properties_text
     origin = system_topics.normal_topic(point.topic, point.group)

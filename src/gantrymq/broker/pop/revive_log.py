@@ -29,6 +29,7 @@ from gantrymq.broker.pop.check_point import (
 )
 from gantrymq.broker.pop.cursors import Cursors
 from gantrymq.broker.pop.ledger import Ledger, OpenPoint, PopCounts
+from gantrymq.broker.pop.revive import topics_of_copies
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.errors import RemoteProtocolError, StoreError
 from gantrymq.message.message import StoredMessage
@@ -74,7 +75,7 @@ class ReviveLog:
         self._offsets = offsets
         self._clock = clock
         self._time = time
-        self._copies: dict[int, int] = {} if delivered is None else delivered.copies
+        self._delivered = delivered
         self._torn: list[Line] = []
         """Acknowledgements that a power cut took from copies which are there."""
         self._torn_from = NOWHERE
@@ -223,22 +224,32 @@ class ReviveLog:
             log.info("%d check points of popped messages are open", len(self.ledger))
 
     def _find_torn(self) -> None:
-        """Messages whose copies are in the log behind their check points have come back, acknowledged or not."""
-        for opened in self.ledger if self._copies else ():
-            point = opened.point
+        """Messages that have copies of their group in the log behind their check points have come back, acknowledged
+        or not."""
+        delivered, self._delivered = self._delivered, None
+        for opened in self.ledger if delivered is not None and delivered.copies else ():
             own = self._store.entry(self.topic, opened.revive_queue, opened.revive_offset)
+            if delivered is None or own is None:
+                continue
             came_back: list[int] = []
-            for offset in sorted(opened.pending) if own is not None else ():
-                entry = self._store.entry(point.topic, point.queue_id, offset)
-                place = -1 if entry is None else self._copies.get(entry.log_offset, -1)
-                if own is not None and place > own.log_offset:
+            for offset in sorted(opened.pending):
+                place = self._copy_behind(own.log_offset, opened.point, offset, delivered)
+                if place is not None:
                     came_back.append(offset)
                     self._torn_from = min(self._torn_from, place)
             if came_back:
-                ack = Ack(point.key, tuple(came_back))
+                ack = Ack(opened.point.key, tuple(came_back))
                 self._torn.append(Line(opened.revive_queue, ack))
                 self.ledger.ack(ack)
-        self._copies = {}
+
+    def _copy_behind(self, log_offset: int, point: CheckPoint, offset: int, delivered: Delivered) -> int | None:
+        """Where a message of a check point has a copy for the same group, behind ``log_offset``."""
+        entry = self._store.entry(point.topic, point.queue_id, offset)
+        for place in delivered.copies_of(entry.log_offset) if entry is not None else ():
+            copy = self._store.read(place) if place > log_offset else None
+            if copy is not None and copy.topic in topics_of_copies(point.topic, point.group):
+                return place
+        return None
 
     def start(self) -> None:
         """Write the acknowledgements that a power cut took. Until they are safe, the next start finds them, too."""
