@@ -46,7 +46,10 @@ class ByValues:
     """A producer, a consumer and an operator in one."""
 
     name = "in process"
-    cannot: Final = {"routes.": "the broker asks for routes itself, to assign queues"}
+    cannot: Final = {
+        "routes.": "the broker asks for routes itself, to assign queues",
+        "sending.back.dead_letter": "one is written with the end of a delivery: tests/broker/pop/test_dead_letters.py",
+    }
     judged: Final = ("send", "half", "end", "end_by_id", "read", "explain")
     """What the door in this process judges. For the others operations are called here, without a door."""
 

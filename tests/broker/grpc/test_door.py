@@ -15,11 +15,21 @@ from gantrymq.access.values import User
 from gantrymq.broker.roles import Role
 from gantrymq.errors import Unreachable
 from gantrymq.grpc import service_pb2 as service
-from gantrymq.grpc.definition_pb2 import ClientType, Code, Endpoints, MessageType, Permission, TransactionResolution
+from gantrymq.grpc.definition_pb2 import (
+    ClientType,
+    Code,
+    Endpoints,
+    Message,
+    MessageType,
+    Permission,
+    Status,
+    TransactionResolution,
+)
 from gantrymq.grpc.pool import SERVICE
 from gantrymq.message import flags
 from gantrymq.protocol.bodies.heartbeat import ConsumerIdList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.files.groups import Group
 from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.protocol.headers.consumer import ConsumerListByGroup
 from gantrymq.protocol.headers.transaction import EndTransaction
@@ -296,24 +306,41 @@ def test_a_change_of_the_invisible_time_gives_a_handle_that_counts(tmp_path: Pat
     story(work, tmp_path)
 
 
-def test_a_forwarded_message_is_a_dead_letter_and_does_not_come_again(tmp_path: Path) -> None:
-    async def work(running: Cluster, client: GrpcClient) -> None:
-        await client.send(message("orders", b"1"))
-        _, got = await client.receive("orders", invisible=0.5)
-        request = service.ForwardMessageToDeadLetterQueueRequest(
-            group=resource("group"), topic=resource("orders"),
-            receipt_handle=got[0].system_properties.receipt_handle,
-            message_id=got[0].system_properties.message_id, delivery_attempt=17, max_delivery_attempts=17,
-        )  # fmt: skip
-        answer = await client.call(
-            "ForwardMessageToDeadLetterQueue", request, service.ForwardMessageToDeadLetterQueueResponse
-        )
-        assert answer.status.code == Code.OK
-        assert running.broker.topics.get("%DLQ%group") is not None
-        status, _ = await client.receive("orders", seconds=2)
-        assert status.code == Code.MESSAGE_NOT_FOUND
+async def forward(client: GrpcClient, received: Message) -> Status:
+    request = service.ForwardMessageToDeadLetterQueueRequest(
+        group=resource("group"), topic=resource("orders"), receipt_handle=received.system_properties.receipt_handle,
+        message_id=received.system_properties.message_id, delivery_attempt=17, max_delivery_attempts=17,
+    )  # fmt: skip
+    answer = await client.call(
+        "ForwardMessageToDeadLetterQueue", request, service.ForwardMessageToDeadLetterQueueResponse
+    )
+    return answer.status
 
-    story(work, tmp_path)
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_forwarded_message_is_one_dead_letter_however_often_a_client_asks(tmp_path: Path, orderly: bool) -> None:
+    """Its answer may be lost, or the broker is killed before it gives one."""
+
+    async def before(running: Cluster, client: GrpcClient) -> None:
+        running.broker.groups.update(Group(group_name="group", consume_message_orderly=orderly))
+        await client.send(message("orders", b"1", message_group="g"))
+        for queue in range(4) if orderly else (-1,):
+            _, got = await client.receive("orders", queue=queue, seconds=0)
+            received.extend(got)
+        statuses = await asyncio.gather(*(forward(client, received[0]) for _ in range(3)))
+        assert [status.code for status in statuses] == [Code.OK] * 3
+        assert running.broker.store.queue_range("%DLQ%group", 0) == (0, 1)
+
+    async def after(running: Cluster, client: GrpcClient) -> None:
+        assert (await forward(client, received[0])).code == Code.OK
+        assert running.broker.store.queue_range("%DLQ%group", 0) == (0, 1)
+        for queue in range(4) if orderly else (-1,):
+            status, _ = await client.receive("orders", queue=queue, seconds=0)
+            assert status.code == Code.MESSAGE_NOT_FOUND
+
+    received: list[Message] = []
+    story(before, tmp_path)
+    story(after, tmp_path)
 
 
 def test_a_client_must_say_its_id(tmp_path: Path) -> None:

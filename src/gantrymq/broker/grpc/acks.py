@@ -15,7 +15,6 @@ from gantrymq.broker.grpc.incoming import check_group, check_topic
 from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.statuses import REFUSED, Rejected, ok, together
 from gantrymq.broker.operations.operations import Operations
-from gantrymq.broker.operations.send_back import Returned
 from gantrymq.broker.pop.values import PopDelivery, Renewed, real_topic
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.grpc.definition_pb2 import Code
@@ -33,8 +32,6 @@ from gantrymq.message.receipt_handle import ReceiptHandle, parse
 from gantrymq.runtime.clock import Clock
 
 LONGEST_INVISIBLE_MS: Final = 12 * 3600 * 1000
-DEAD_LETTER_LEVEL: Final = -1
-"""The delay level that sends a message to the dead letters at once."""
 
 
 class AckMethods:
@@ -42,6 +39,7 @@ class AckMethods:
 
     def __init__(self, operations: Operations, clock: Clock, held: HeldDeliveries) -> None:
         self._acks = operations.consuming.popping.acks
+        self._letters = operations.consuming.popping.dead_letters
         self._backs = operations.sending.back
         self._clock = clock
         self._held = held
@@ -115,15 +113,20 @@ class AckMethods:
     async def forward(
         self, caller: Caller, request: ForwardMessageToDeadLetterQueueRequest
     ) -> ForwardMessageToDeadLetterQueueResponse:
-        """The message goes to the dead letters of the group, and its delivery ends."""
+        """The message goes to the dead letters of the group, and its delivery ends. A delivery that has ended before
+        makes no second dead letter: the client may ask again."""
         topic, group = check_topic(request.topic.name), check_group(request.group.name)
         caller.demand(POP, (topic,), (group,))
-        self._delivery(topic, group, request.receipt_handle)
-        log_offset = _log_offset(request.receipt_handle)
+        named, where, handle = self._delivery(topic, group, request.receipt_handle)
+        delivery = PopDelivery(group, where, handle.queue_id, handle.offset, str(handle))
+        letter = self._backs.dead_letter(caller.client, group, self._letters.log_offset_of(delivery))
+        if letter is None:
+            await self._end(topic, group, request.receipt_handle)
+            return ForwardMessageToDeadLetterQueueResponse(status=ok())
         outcome = Outcome[None]()
-        self._backs.send_back(caller.client, Returned(group, log_offset, DEAD_LETTER_LEVEL, 0), outcome.tell)
-        await outcome.get()
-        await self._end(topic, group, request.receipt_handle)
+        if self._letters.put(delivery, letter, outcome.tell):
+            await outcome.get()
+        self._held.release(group, where, named)
         return ForwardMessageToDeadLetterQueueResponse(status=ok())
 
 
@@ -131,10 +134,3 @@ def _with_place(handle: ReceiptHandle, earlier: str) -> str:
     """With the place in the log, which the handle before had as its ninth field."""
     rest = earlier.split(" ")[8:]
     return " ".join([str(handle), *rest])
-
-
-def _log_offset(text: str) -> int:
-    fields = text.split(" ")
-    if len(fields) < 9 or not fields[8].isdigit():
-        raise Rejected(Code.INVALID_RECEIPT_HANDLE, "the receipt handle does not say where the message is")
-    return int(fields[8])

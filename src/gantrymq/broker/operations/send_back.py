@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gantrymq.broker.client import Client
 from gantrymq.broker.delivery.delay_levels import park
@@ -24,6 +24,9 @@ from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.room import Use
 from gantrymq.store.values import NewRecord
+
+DEAD_LETTER_LEVEL: Final = -1
+"""The delay level that sends a message to the dead letters at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,17 @@ class SendBacks:
             copied(None if error is None else Refused(Refusal.FAILED, str(error)))
 
         self._store.safety.when_stored(placement.end, True, stored)
+
+    def dead_letter(self, client: Client, group_name: str, log_offset: int) -> NewRecord | None:
+        """A message as a dead letter, for somebody who writes it together with the end of a delivery; None when the
+        group keeps none. Raises Refused."""
+        group = self._groups.find(group_name)
+        if group is None:
+            raise Refused(Refusal.GROUP_UNKNOWN, f"subscription group not exist, {group_name}")
+        if group.retry_queue_nums <= 0:
+            return None
+        returned = Returned(group_name, log_offset, DEAD_LETTER_LEVEL, 0)
+        return self._record(client, returned, group.retry_queue_nums, group.retry_max_times)
 
     def _record(self, client: Client, returned: Returned, retry_queues: int, group_limit: int) -> NewRecord:
         message = self._store.read(returned.log_offset)

@@ -238,21 +238,14 @@ class Deliveries:
         ``suspend``: the delivery does not count as an attempt. Raises Refused.
         """
         key = (topic, group, queue_id, handle.start_offset, handle.pop_time, handle.broker_name)
-        ledger = self._revive_log.ledger
-        opened = ledger.get(key)
-        now = self._time.wall_ms()
-        if opened is None:
-            usable = self._may_be_parked(key, handle.visible_at, handle.revive_queue, now)
-        else:
-            being_acked = self._acked.get((opened.revive_queue, key), ())
-            usable = offset in opened.pending and offset not in being_acked and not opened.busy
-        if not usable:
+        revive_queue = self.in_hand(key, offset, handle)
+        if revive_queue is None:
             return False
+        now = self._time.wall_ms()
         # The old check point may be of this millisecond, too, and must not be taken for the new one.
-        while ledger.get((topic, group, queue_id, offset, now, handle.broker_name)) is not None:
+        while self._revive_log.ledger.get((topic, group, queue_id, offset, now, handle.broker_name)) is not None:
             now += 1
         point = CheckPoint(topic, group, queue_id, offset, now, invisible_time, handle.broker_name, (0,), suspend)
-        revive_queue = handle.revive_queue if opened is None else opened.revive_queue
         try:
             self._revive_log.write(
                 [Line(revive_queue, point), Line(revive_queue, Ack(key, (offset,)))], partial(done, now)
@@ -260,6 +253,20 @@ class Deliveries:
         except StoreError as error:
             raise Refused(Refusal.FAILED, str(error)) from error
         return True
+
+    def in_hand(self, key: Key, offset: int, handle: ReceiptHandle) -> int | None:
+        """The revive queue of a delivery that goes on; None when the message was acknowledged or has come back, or when
+        that is being written."""
+        ledger = self._revive_log.ledger
+        opened = ledger.get(key)
+        revive_queue = handle.revive_queue if opened is None else opened.revive_queue
+        if offset in self._acked.get((revive_queue, key), ()):
+            return None
+        if opened is None:
+            parked = self._may_be_parked(key, handle.visible_at, revive_queue, self._time.wall_ms())
+            return revive_queue if parked and not ledger.acked_early(key, offset) else None
+        going_on = offset in opened.pending and offset not in opened.moving and not opened.busy
+        return revive_queue if going_on else None
 
     def _may_be_parked(self, key: Key, visible_at: int, revive_queue: int, now: int) -> bool:
         """Whether a check point that is not in the ledger can be one of Apache's that waits in the timer; else it is

@@ -56,6 +56,7 @@ class Popping:
         self.consumption.deliveries.opened = waiting.wake
         self.requests = PopRequests(config, checks, self.consumption, waiting, clock, counters, rights)
         self.acks = PopAcks(checks, self.consumption.deliveries, store, clock, config.identity.broker_name)
+        self.dead_letters = self.consumption.dead_letters
         self.assignments = Assignments(config, topics, groups, registries.consumers, modes, routes, clock)
         self._offsets = offsets
         self.consumption.rebuild()

@@ -17,6 +17,7 @@ from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.pop.acks import Deliveries
 from gantrymq.broker.pop.check_point import Ack, CheckPoint
 from gantrymq.broker.pop.cursors import Cursors, Taken
+from gantrymq.broker.pop.dead_letters import DeadLetters
 from gantrymq.broker.pop.order_blocks import OrderBlocks
 from gantrymq.broker.pop.queues import PopQueues
 from gantrymq.broker.pop.revive_log import Line, ReviveLog
@@ -70,6 +71,10 @@ class PopConsumption:
         self._turn = 0
         self.queues = PopQueues(config, store, topics, offsets, self._cursors, self.blocks, rng)
         self.deliveries = Deliveries(config, self.revive_log, self._cursors, self.blocks, offsets, clock, time)
+        self.dead_letters = DeadLetters(
+            store, self.revive_log, self.deliveries, self._cursors, self.blocks, groups, offsets, self._order_file,
+            counters, delivered,
+        )  # fmt: skip
         self._load(read_json(disk, self._order_path))
 
     def _load(self, content: dict[object, object] | None) -> None:
@@ -83,8 +88,9 @@ class PopConsumption:
     # Life.
 
     def rebuild(self) -> None:
-        """Read the check points that are open."""
+        """Read the check points that are open, and what was given up."""
         self.revive_log.rebuild(self._cursors)
+        self.dead_letters.recover()
 
     def start(self) -> None:
         self.revive_log.start()

@@ -36,6 +36,8 @@ class OpenPoint:
     """By the steady time; later than the check point says after a revival failed."""
     busy: bool = field(default=False)
     """Being revived."""
+    moving: set[int] = field(default_factory=set)
+    """Queue offsets of messages that are being written elsewhere together with their acknowledgements."""
 
 
 class Ledger:
@@ -92,6 +94,10 @@ class Ledger:
 
     def get(self, key: Key) -> OpenPoint | None:
         return self._open.get(key)
+
+    def acked_early(self, key: Key, offset: int) -> bool:
+        """Whether a message of a check point that is not open was acknowledged."""
+        return offset in self._early.get(key, ())
 
     def ack(self, ack: Ack, *, keep: bool = False) -> None:
         """Messages were consumed, or are safe elsewhere. ``keep``: the check point may still come."""

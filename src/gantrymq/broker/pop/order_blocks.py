@@ -119,6 +119,10 @@ class OrderBlocks:
         self.changed = True
         return Acked(block.next_offset())
 
+    def last(self, topic: str, group: str, queue_id: int) -> Block | None:
+        """The last batch of a queue."""
+        return self._table.get((topic, group), {}).get(queue_id)
+
     def ahead_ms(self, topic: str, group: str, queue_id: int) -> int | None:
         """See ``Block``; None when there is no batch."""
         block = self._table.get((topic, group), {}).get(queue_id)

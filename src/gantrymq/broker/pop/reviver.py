@@ -35,6 +35,8 @@ BATCH_MAX: Final = 128
 BATCH_MAX_BYTES: Final = 1024 * 1024
 RETRY_MS: Final = 1000
 """Pause after the store refused."""
+MOVING_MS: Final = 50
+"""Pause while messages of a check point are being written as dead letters: they may be its last ones."""
 MAX_TIMER_SECONDS: Final = 60.0
 """A timer never sleeps longer: the time in which the machine slept counts, and timers of the loop do not count it."""
 
@@ -104,6 +106,9 @@ class Reviver:
         for opened in self._log.ledger.due(now, BATCH_MAX):
             if size >= BATCH_MAX_BYTES:
                 self._log.ledger.postpone(opened, now)
+                continue
+            if opened.moving:
+                self._log.ledger.postpone(opened, now + MOVING_MS)
                 continue
             try:
                 copies = self._copies(opened)

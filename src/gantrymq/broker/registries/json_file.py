@@ -65,10 +65,16 @@ class LazyFile:
         self._writing: File | None = None
         self.dirty = False
         """Set by the owner when there is something to write; cleared by writing."""
+        self.begun = 0
+        """Number of the last write that has begun, and"""
+        self.kept = 0
+        """of the last one whose content is the file's now."""
 
     def write(self, value: dict[Any, Any]) -> None:
         """Write now, durably; raises StoreError."""
+        self.begun += 1
         write_json(self._disk, self._path, value)
+        self.kept = self.begun
         self.dirty = False
         self._writing = None
 
@@ -87,6 +93,7 @@ class LazyFile:
             file.close()
             raise
         self.dirty = False
+        self.begun += 1
         self._writing = file
         self._disk.sync_later([file], lambda error: self._synced(file, error))
 
@@ -98,6 +105,7 @@ class LazyFile:
         if error is None:
             try:
                 self._disk.rename(file.path, self._path)
+                self.kept = self.begun
                 if self._lasting:
                     self._keep_name()
             except (StoreError, OSError) as failure:

@@ -125,6 +125,16 @@ class ConsumerOffsets:
         """(group, topic) of everything that is read."""
         return [(group, topic) for topic, group in self._table]
 
+    @property
+    def next_write(self) -> int:
+        """Number of the write after which the file has what is in memory now."""
+        return self._file.begun + self._file.dirty
+
+    @property
+    def kept_write(self) -> int:
+        """Number of the last write that is done."""
+        return self._file.kept
+
     def forget_topic(self, topic: str) -> None:
         self._forget([key for key in self._table if key[0] == topic])
 
