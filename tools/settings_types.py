@@ -23,6 +23,7 @@ MODULES: Final[Mapping[str, Sequence[type[Any]]]] = {
     "client/keywords.py": (
         config.ClientConfig, config.ProducerConfig, config.TransactionProducerConfig, config.PullConfig,
         config.GroupConsumerConfig, config.PushConfig, config.LitePullConfig,
+        config.SimpleConfig,
     ),
     "sql/transaction/keywords.py": (TransactionsConfig,),
 }  # fmt: skip

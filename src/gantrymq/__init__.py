@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gantrymq.client.sync import Producer as Producer
     from gantrymq.client.sync import PullConsumer as PullConsumer
     from gantrymq.client.sync import PushConsumer as PushConsumer
+    from gantrymq.client.sync import SimpleConsumer as SimpleConsumer
     from gantrymq.client.sync import TransactionProducer as TransactionProducer
     from gantrymq.errors import GantryError as GantryError
     from gantrymq.message.heartbeat import ConsumeFromWhere as ConsumeFromWhere
@@ -60,6 +61,7 @@ _HOMES = {
     "ReconsumeLater": "client.results",
     "SendResult": "client.results",
     "SendStatus": "client.results",
+    "SimpleConsumer": "client.sync",
     "DecisiveListener": "client.listener",
     "TransactionListener": "client.listener",
     "TransactionProducer": "client.sync",

@@ -1,7 +1,14 @@
 """The asyncio client: the same names as the blocking one in ``gantrymq``, with ``await``."""
 
 from gantrymq.admin import Admin, QueueStats
-from gantrymq.client.config import LitePullConfig, ProducerConfig, PullConfig, PushConfig, TransactionProducerConfig
+from gantrymq.client.config import (
+    LitePullConfig,
+    ProducerConfig,
+    PullConfig,
+    PushConfig,
+    SimpleConfig,
+    TransactionProducerConfig,
+)
 from gantrymq.client.listener import DecisiveListener, TransactionListener
 from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.producer import Producer
@@ -17,6 +24,7 @@ from gantrymq.client.results import (
     SendStatus,
     TransactionSendResult,
 )
+from gantrymq.client.simple_consumer import SimpleConsumer
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.message.heartbeat import ConsumeFromWhere
 from gantrymq.message.message import Message, MessageView
@@ -47,6 +55,8 @@ __all__ = [
     "ReconsumeLater",
     "SendResult",
     "SendStatus",
+    "SimpleConfig",
+    "SimpleConsumer",
     "TransactionListener",
     "TransactionProducer",
     "TransactionProducerConfig",

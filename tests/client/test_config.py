@@ -161,6 +161,7 @@ CLIENTS: dict[Any, str] = {
     config.PullConfig: "PullConsumer",
     config.PushConfig: "PushConsumer",
     config.LitePullConfig: "LitePullConsumer",
+    config.SimpleConfig: "SimpleConsumer",
 }
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 

@@ -74,12 +74,13 @@ def interrupt_after(event: threading.Event) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Producer", "TransactionProducer", "PullConsumer", "LitePullConsumer", "PushConsumer", "Admin"]
+    "name",
+    ["Producer", "TransactionProducer", "PullConsumer", "LitePullConsumer", "PushConsumer", "SimpleConsumer", "Admin"],
 )
 def test_signatures_equal_the_async_ones(name: str) -> None:
     blocking, other = getattr(gantrymq, name), getattr(aio, name)
-    steps = {"begin", "finish", "interrupted", "transact_in_caller", "give_back_last", "change_topic", "drop"}
-    steps |= {"halves", "check", "begin_now", "finish_late", "start_task", "count_outbox", "has_broker"}
+    steps = {"begin", "finish", "interrupted", "transact_in_caller", "give_back_last", "give_back", "change_topic"}
+    steps |= {"drop", "halves", "check", "begin_now", "finish_late", "start_task", "count_outbox", "has_broker"}
     methods = {n for n, member in inspect.getmembers(other, inspect.isfunction) if not n.startswith("_")} - steps
     assert methods <= set(dir(blocking))
     for method in methods | {"__init__"}:

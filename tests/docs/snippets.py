@@ -51,6 +51,7 @@ PYTHON = (
     Rule("docs/start.md", "python", Why.SPARK),
     Rule("docs/client.md", "python", RUNNING + "test_the_first_program_of_the_client", "send_ordered"),
     Rule("docs/client.md", "python", RUNNING + "test_lite_pull_polls_and_commits", "LitePullConsumer"),
+    Rule("docs/client.md", "python", RUNNING + "test_a_simple_consumer_receives_and_acknowledges", "SimpleConsumer"),
     Rule("docs/client.md", "python", RUNNING + "test_the_listener_with_a_table_of_outcomes", "class Orders"),
     Rule("docs/django.md", "python", Why.PART),
     Rule("docs/doctor.md", "python", RUNNING + "test_doctor_as_a_library"),

@@ -52,10 +52,27 @@ def test_lite_pull_polls_and_commits(gantry: LocalCluster) -> None:
         return not handled
 
     run(
-        block_with("docs/client.md", "while running()"), running=running, LitePullConsumer=LitePullConsumer,
+        block_with("docs/client.md", "consumer.poll()"), running=running, LitePullConsumer=LitePullConsumer,
         handle=lambda message: handled.append(message.body),
     )  # fmt: skip
     assert set(handled) == {b"o-1"}
+
+
+def test_a_simple_consumer_receives_and_acknowledges(gantry: LocalCluster) -> None:
+    """docs/client.md: `running` ends the loop behind the first message, and sends until then."""
+    gantry.create_topic("scans")
+    handled: list[bytes] = []
+
+    def running() -> bool:
+        if not handled:
+            gantry.send(Message("scans", b"s-1"))
+        return not handled
+
+    run(
+        block_with("docs/client.md", "consumer.receive"), running=running,
+        handle=lambda message: handled.append(message.body),
+    )  # fmt: skip
+    assert set(handled) == {b"s-1"}
 
 
 class Database:

@@ -43,6 +43,14 @@ def test_the_classic_listener_does_what_the_first_message_does(tmp_path: Path) -
 
 
 @pytest.mark.slow
+def test_workers_that_receive_share_one_queue_and_repeat_what_failed() -> None:
+    lines = tell("simple_consumer.py").splitlines()
+    read = sorted(line for line in lines if line.startswith("read "))
+    assert read == [f"read scan-{number}, attempt {2 if number == 4 else 1}" for number in range(6)]
+    assert lines[-1] == "every scan is read"
+
+
+@pytest.mark.slow
 def test_order_payment_reaches_every_service_once() -> None:
     scenario = tell("order_payment.py")
     assert "order o-3: the card was declined, nothing is sent" in scenario

@@ -30,6 +30,9 @@ def _apart(rows: tuple[str, ...], columns: tuple[str, ...], why: str) -> dict[tu
     return {(row, column): why for row in rows for column in columns}
 
 
+_SIMPLE = ("simple consumer: receive, ack, change", "simple consumer: in order")
+"""The official ones speak gRPC: tests/interop/test_five_clients.py."""
+
 CLIENTS = Section(
     "Clients",
     "The official Java and Go clients with our servers, and our client with Apache's servers and with ours.",
@@ -59,6 +62,7 @@ CLIENTS = Section(
         "filter: SQL92",
         "pull: lite pull, seek",
         "pull: pull consumer",
+        *_SIMPLE,
         "query: id, key, unique key",
         "message trace",
         "namespace",
@@ -82,6 +86,8 @@ CLIENTS = Section(
             "not in this client",
         ),
         **_apart(("push: POP",), (OURS, APACHE_5), "our client has no POP mode"),
+        **_apart(_SIMPLE, (JAVA_4, APACHE_4), NOT_IN_4),
+        **_apart(_SIMPLE, (JAVA_5, GO), "over gRPC"),
         **_apart(("binary headers", "fast port"), (OURS, APACHE_4, APACHE_5), "our client speaks JSON headers"),
         **_apart(("mixed group",), (JAVA_4, JAVA_5, GO), "see the columns of our client"),
         **_apart(("binary headers",), (GO,), "this client speaks JSON headers"),

@@ -275,6 +275,20 @@ class LitePullConfig(GroupConsumerConfig):
         _check_pulls(self)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimpleConfig(ClientConfig):
+    """The settings of a simple consumer. Source of the words: SimpleConsumerBuilder of RocketMQ 5's clients."""
+
+    await_duration_ms: Wait = 20_000
+    """How long ``receive`` waits for a message (awaitDuration)."""
+    orderly: Switch = False
+    """Receive the messages of a queue in order: while somebody of the group has some of them, nobody gets the next
+    ones. Set it for all members of a group or for none."""
+    max_body_bytes: LargestRead = LARGEST_READ_BODY_BYTES
+    """The largest body after decompression. A message with a larger one goes to the dead letters of the group, as it is
+    stored."""
+
+
 def _check_pulls(config: PushConfig | LitePullConfig) -> None:
     rules.check_longer(
         "pull_timeout_ms", config.pull_timeout_ms, "pull_suspend_ms", config.pull_suspend_ms,

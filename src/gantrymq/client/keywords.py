@@ -100,3 +100,11 @@ class LitePullSettings(GroupConsumerSettings, total=False):
     auto_commit_interval_ms: int
     pull_batch_size: int
     pull_suspend_ms: int
+
+
+class SimpleSettings(ClientSettings, total=False):
+    """The fields of SimpleConfig as keyword arguments."""
+
+    await_duration_ms: int
+    orderly: bool
+    max_body_bytes: int

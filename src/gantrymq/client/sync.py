@@ -9,13 +9,20 @@ child does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
-from gantrymq.client import lite_pull_consumer, producer, pull_consumer, push_consumer, transaction_producer
+from gantrymq.client import (
+    lite_pull_consumer,
+    producer,
+    pull_consumer,
+    push_consumer,
+    simple_consumer,
+    transaction_producer,
+)
 from gantrymq.client.connection.blocking import Blocking
 from gantrymq.client.connection.endpoint import Outside
 from gantrymq.client.consuming.filters import EVERYTHING, Filter
@@ -26,6 +33,7 @@ from gantrymq.client.keywords import (
     ProducerSettings,
     PullSettings,
     PushSettings,
+    SimpleSettings,
     TransactionProducerSettings,
 )
 from gantrymq.client.listener import TransactionListener, is_async
@@ -405,3 +413,84 @@ class PushConsumer(Blocking["push_consumer.PushConsumer"]):
     def assigned(self) -> list[MessageQueue]:
         """The queues this member reads now, retry topic included."""
         return self._client.assigned
+
+
+class SimpleConsumer(Blocking["simple_consumer.SimpleConsumer"]):
+    """Receives messages and acknowledges each of them; see ``gantrymq.aio.SimpleConsumer``. Share one among all
+    threads: any number of them may receive at the same time."""
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        name_servers: str | Iterable[str],
+        from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET,
+        outside: Outside | None = None,
+        **settings: Unpack[SimpleSettings],
+    ) -> None:
+        """``from_where``: LAST_OFFSET or FIRST_OFFSET; where the group begins in a queue that it has never read.
+        ``settings``: fields of SimpleConfig."""
+        super().__init__(
+            simple_consumer.SimpleConsumer(
+                group, name_servers=name_servers, from_where=from_where, outside=outside, **settings
+            )
+        )
+
+    def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
+        """Receive messages of ``topic``, from now on; see ``gantrymq.aio.SimpleConsumer.subscribe``."""
+        self._change(partial(self._client.subscribe, topic, tags, sql=sql))
+        return self
+
+    def unsubscribe(self, topic: str) -> Self:
+        """Receive no messages of ``topic`` any more; see ``gantrymq.aio.SimpleConsumer.unsubscribe``."""
+        self._change(partial(self._client.unsubscribe, topic))
+        return self
+
+    def _change(self, change: Callable[[], object]) -> None:
+        """Before the start here, and then on the event loop, to which the subscriptions belong."""
+
+        async def work() -> None:
+            change()
+
+        if self._started or self._closed:
+            self._call(work)
+        else:
+            self._check_process()
+            change()
+
+    @property
+    def subscriptions(self) -> dict[str, str]:
+        """The expression of each topic that is subscribed."""
+        return self._client.subscriptions
+
+    def receive(self, max_message_num: int, invisible_duration_ms: int) -> list[MessageView]:
+        """Up to ``max_message_num`` messages of one topic, which are invisible to others for ``invisible_duration_ms``;
+        see ``gantrymq.aio.SimpleConsumer.receive``.
+
+        An interrupted ``receive`` has taken no messages: what a broker has given by then is visible again at once.
+        """
+        got: list[MessageView] = []
+
+        async def work() -> list[MessageView]:
+            got.extend(await self._client.receive(max_message_num, invisible_duration_ms))
+            return got
+
+        try:
+            return self._call(work)
+        except BaseException:
+            if (opened := self._portal) is not None:
+                opened.post(self._client.give_back, got)
+            raise
+
+    def ack(self, message: MessageView) -> None:
+        """The message is consumed and does not come again; see ``gantrymq.aio.SimpleConsumer.ack``."""
+        self._call(self._client.ack, message)
+
+    def change_invisible_duration(self, message: MessageView, invisible_duration_ms: int) -> None:
+        """The message comes again after another time, or at once; see
+        ``gantrymq.aio.SimpleConsumer.change_invisible_duration``."""
+        self._call(self._client.change_invisible_duration, message, invisible_duration_ms)
+
+    def processing(self, messages: MessageView | Sequence[MessageView]) -> AbstractContextManager[object]:
+        """A *process* span of received messages; see ``gantrymq.aio.SimpleConsumer.processing``."""
+        return self._client.processing(messages)

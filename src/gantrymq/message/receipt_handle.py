@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gantrymq.errors import RemoteProtocolError
+from gantrymq.message.system_topics import RETRY_PREFIX, pop_retry_topic
 
 ORDERLY: Final = 999
 """The revive queue in handles of an orderly pop, which has no check point."""
@@ -64,3 +65,17 @@ def parse(text: str) -> ReceiptHandle:
         )  # fmt: skip
     except ValueError as error:
         raise RemoteProtocolError(f"{text!r} is not a receipt handle: {error}") from error
+
+
+def kind_of(topic: str) -> str:
+    """What a receipt handle says about the topic."""
+    if not topic.startswith(RETRY_PREFIX):
+        return NORMAL
+    return RETRY_V2 if "+" in topic else RETRY
+
+
+def real_topic(topic: str, group: str, kind: str) -> str | None:
+    """The topic a message of ``kind`` lies in; None for an unknown kind."""
+    if kind == NORMAL:
+        return topic
+    return pop_retry_topic(topic, group, v2=kind == RETRY_V2) if kind in (RETRY, RETRY_V2) else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gantrymq.errors import RemoteProtocolError
+
 
 def start_offset_info(batches: Iterable[tuple[str, int, int]]) -> str:
     """(kind, queue id, first offset) of each batch."""
@@ -26,3 +28,27 @@ def order_count_info(batches: Iterable[tuple[str, int, Sequence[int], dict[int, 
         least = min(counts.values()) if counts and len(counts) == len(offsets) else 0
         items.append(f"{kind} {queue_id} {least}")
     return ";".join(items)
+
+
+def read_starts(text: str | None) -> dict[tuple[str, int], int]:
+    """(kind, queue id) to the first offset, of a ``start_offset_info``. Raises RemoteProtocolError."""
+    starts: dict[tuple[str, int], int] = {}
+    for item in (text or "").split(";"):
+        fields = item.split(" ")
+        if len(fields) == 3 and fields[1].isdigit() and fields[2].isdigit():
+            starts[fields[0], int(fields[1])] = int(fields[2])
+        elif item:
+            raise RemoteProtocolError(f"{item[:100]!r} is not the start of a batch of popped messages")
+    return starts
+
+
+def read_order_counts(text: str | None) -> dict[tuple[int, int], int]:
+    """(queue id, offset) to earlier deliveries, of an ``order_count_info``; what is not read counts as none."""
+    counts: dict[tuple[int, int], int] = {}
+    for item in (text or "").split(";"):
+        queue, _, offset = item.partition("%")
+        place, _, count = offset.partition(" ")
+        number = queue.rpartition("qo")[2]
+        if number.isdigit() and place.isdigit() and count.isdigit():
+            counts[int(number), int(place)] = int(count)
+    return counts

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.broker.pop.check_point import revive_topic
-from gantrymq.broker.pop.values import Batch, as_first_sent, kind_of, queue_offsets, real_topic
+from gantrymq.broker.pop.values import Batch, as_first_sent, queue_offsets
 from gantrymq.errors import CorruptRecord
 from gantrymq.message import properties
-from gantrymq.message.receipt_handle import ReceiptHandle, parse
+from gantrymq.message.receipt_handle import ReceiptHandle, kind_of, parse, real_topic
 from gantrymq.message.system_topics import normal_topic, pop_retry_topic
 from gantrymq.protocol.stored_message import pack_host, scan
 from tests.support.records import encode_record

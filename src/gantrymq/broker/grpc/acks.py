@@ -15,7 +15,7 @@ from gantrymq.broker.grpc.incoming import check_group, check_topic
 from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.statuses import REFUSED, Rejected, ok, together
 from gantrymq.broker.operations.operations import Operations
-from gantrymq.broker.pop.values import PopDelivery, Renewed, real_topic
+from gantrymq.broker.pop.values import PopDelivery, Renewed
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.grpc.definition_pb2 import Code
 from gantrymq.grpc.service_pb2 import (
@@ -28,7 +28,7 @@ from gantrymq.grpc.service_pb2 import (
     ForwardMessageToDeadLetterQueueRequest,
     ForwardMessageToDeadLetterQueueResponse,
 )
-from gantrymq.message.receipt_handle import ReceiptHandle, parse
+from gantrymq.message.receipt_handle import ReceiptHandle, parse, real_topic
 from gantrymq.runtime.clock import Clock
 
 LONGEST_INVISIBLE_MS: Final = 12 * 3600 * 1000

@@ -16,12 +16,12 @@ from gantrymq.broker.pop.cursors import Cursors
 from gantrymq.broker.pop.order_blocks import OrderBlocks
 from gantrymq.broker.pop.queues import PopChecks
 from gantrymq.broker.pop.revive_log import Line, ReviveLog
-from gantrymq.broker.pop.values import MAX_INVISIBLE_MS, AckDone, PopDelivery, RenewDone, Renewed, real_topic
+from gantrymq.broker.pop.values import MAX_INVISIBLE_MS, AckDone, PopDelivery, RenewDone, Renewed
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.errors import RemoteProtocolError, StoreError
 from gantrymq.message.pop import BatchAck
-from gantrymq.message.receipt_handle import ORDERLY, ReceiptHandle, parse
+from gantrymq.message.receipt_handle import ORDERLY, ReceiptHandle, parse, real_topic
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore

@@ -13,8 +13,7 @@ from gantrymq.broker.filtering.selection import EVERYTHING, Selection
 from gantrymq.broker.refusal import Refused
 from gantrymq.errors import CorruptRecord, StoreError
 from gantrymq.message import properties
-from gantrymq.message.receipt_handle import NORMAL, RETRY, RETRY_V2, ReceiptHandle
-from gantrymq.message.system_topics import RETRY_PREFIX, pop_retry_topic
+from gantrymq.message.receipt_handle import NORMAL, ReceiptHandle, kind_of
 from gantrymq.protocol.stored_message import (
     AT_LOG_OFFSET,
     AT_QUEUE_OFFSET,
@@ -232,17 +231,3 @@ def as_first_sent(
             )
         )
     return b"".join(records)
-
-
-def kind_of(topic: str) -> str:
-    """What a receipt handle says about the topic."""
-    if not topic.startswith(RETRY_PREFIX):
-        return NORMAL
-    return RETRY_V2 if "+" in topic else RETRY
-
-
-def real_topic(topic: str, group: str, kind: str) -> str | None:
-    """The topic a message of ``kind`` lies in; None for an unknown kind."""
-    if kind == NORMAL:
-        return topic
-    return pop_retry_topic(topic, group, v2=kind == RETRY_V2) if kind in (RETRY, RETRY_V2) else None

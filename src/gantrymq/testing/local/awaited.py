@@ -13,11 +13,13 @@ _NEITHER: Final = ("asyncio", "contextlib", "gantrymq.")
 _PUBLIC: Final = frozenset(
     f"gantrymq.client.{name}"
     for name in ("producer", "transaction_producer", "push_consumer", "pull_consumer", "lite_pull_consumer",
-                 "connection.lifetime")
+                 "simple_consumer", "connection.lifetime")
 )  # fmt: skip
 _LISTENER: Final = "TaskPool._consume"
 _CHECK: Final = "CheckBack._ask"
-_WAIT_BY_DESIGN: Final = frozenset({"LitePullConsumer.poll", "PullConsumer.pull", "PullConsumer.pull_raw"})
+_WAIT_BY_DESIGN: Final = frozenset(
+    {"LitePullConsumer.poll", "PullConsumer.pull", "PullConsumer.pull_raw", "SimpleConsumer.receive"}
+)
 _RUNS: Final = "_run_until_complete_cb"
 _RUNS_OF_ANYIO: Final = "_run_tests_and_fixtures"
 _IN_A_THREAD: Final = "call_in_thread"
