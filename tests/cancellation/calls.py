@@ -13,6 +13,7 @@ from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer
 from gantrymq.client.push_consumer import PushConsumer
+from gantrymq.client.simple_consumer import SimpleConsumer
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.message.heartbeat import ConsumeFromWhere
@@ -226,6 +227,71 @@ async def assign(client: LitePullConsumer, world: World) -> None:
     await client.assign([QUEUE])
 
 
+INVISIBLE_MS: Final = 3_600_000
+"""What a call has taken and not returned does not come again by itself, so it is found out. In a network that loses
+answers it does: nobody can give back what he never got."""
+INVISIBLE_WHEN_ROUGH_MS: Final = 4_000
+
+
+def simple(outside: Outside, world: World) -> SimpleConsumer:
+    consumer = SimpleConsumer(
+        "simple", name_servers=NAME_SERVERS, outside=outside, from_where=ConsumeFromWhere.FIRST_OFFSET,
+        await_duration_ms=2_000,
+    )  # fmt: skip
+    return consumer.subscribe(TOPIC)
+
+
+async def receive(client: SimpleConsumer, world: World) -> list[MessageView]:
+    found = await client.receive(3, INVISIBLE_WHEN_ROUGH_MS if world.rough else INVISIBLE_MS)
+    world.got.update(view.body for view in found)
+    return found
+
+
+async def received(client: SimpleConsumer, world: World) -> None:
+    """Started, with a message in hand."""
+    await client.start()
+    await world.send_soon(world.body())
+    world.in_hand = (await receive(client, world))[0]
+
+
+async def received_all(client: SimpleConsumer, world: World) -> None:
+    """Nothing is left to receive."""
+    await client.start()
+    while await receive(client, world):
+        pass
+
+
+async def receive_a_new_one(client: SimpleConsumer, world: World) -> None:
+    """A message comes while ``receive`` waits."""
+    world.expected = world.body()
+    await world.send_soon(world.expected)
+    await receive(client, world)
+
+
+async def receive_the_new_one(client: SimpleConsumer, world: World) -> None:
+    """What the receive that was cancelled did not return is returned by a later one."""
+    for _ in range(30 if world.rough else 5):
+        if world.got[world.expected]:
+            return
+        await receive(client, world)
+    raise ValueError(f"{world.expected!r} is lost")
+
+
+async def start_and_receive(client: SimpleConsumer, world: World) -> None:
+    await client.start()
+    await receive(client, world)
+
+
+async def ack(client: SimpleConsumer, world: World) -> None:
+    if world.in_hand is not None:
+        await client.ack(world.in_hand)
+
+
+async def change(client: SimpleConsumer, world: World) -> None:
+    if world.in_hand is not None:
+        await client.change_invisible_duration(world.in_hand, INVISIBLE_MS)
+
+
 def push(outside: Outside, world: World, **settings: Any) -> PushConsumer:
     async def listener(messages: list[MessageView]) -> None:
         await asyncio.sleep(0.001)
@@ -327,6 +393,15 @@ CALLS: Final = (
     Call(name="LitePullConsumer.assign", make=assigning, act=assign, reads=True),
     Call(name="LitePullConsumer.close", make=lite, prepare=polled, act=close, reads=True, ends_client=True,
          successor=lite),
+    Call(name="SimpleConsumer.start", make=simple, prepare=nothing, act=begin, next=start_and_receive, may_close=True,
+         reads=True),
+    Call(name="SimpleConsumer.receive, waiting", make=simple, prepare=received_all, act=receive_a_new_one,
+         next=receive_the_new_one, successor=simple),
+    Call(name="SimpleConsumer.ack", make=simple, prepare=received, act=ack, reads=True),
+    Call(name="SimpleConsumer.change_invisible_duration", make=simple, prepare=received, act=change, next=received,
+         reads=True),
+    Call(name="SimpleConsumer.close", make=simple, prepare=received, act=close, reads=True, ends_client=True,
+         successor=simple),
     Call(name="PushConsumer.start", make=push, prepare=nothing, act=begin, may_close=True, reads=True,
          successor=push),
     Call(name="PushConsumer.start, orderly", make=push_orderly, prepare=nothing, act=begin, may_close=True, reads=True,

@@ -15,6 +15,7 @@ from gantrymq.client.lite_pull_consumer import LitePullConsumer
 from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer
 from gantrymq.client.push_consumer import PushConsumer
+from gantrymq.client.simple_consumer import SimpleConsumer
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.message.message import Message, MessageView
@@ -81,6 +82,8 @@ class World:
         """What readers were given, by body."""
         self.expected = b""
         """The message that the next poll must give."""
+        self.in_hand: MessageView | None = None
+        """A message that was received and not acknowledged."""
         self.question: MessageView | None = None
         self.place: Place | None = None
         """Of a transaction that is open."""
@@ -198,6 +201,8 @@ class World:
     async def _never_got(self, make: Callable[[Outside, World], Any]) -> list[bytes]:
         last = await self._start(lambda outside: make(outside, self))
         while isinstance(last, LitePullConsumer) and (found := await self._run(last, last.poll(10_000))):
+            self.got.update(view.body for view in found)
+        while isinstance(last, SimpleConsumer) and (found := await self._run(last, last.receive(32, 10_000))):
             self.got.update(view.body for view in found)
         await asyncio.sleep(RETRIED_S)
         return sorted(set(self.asked) - set(self.got))

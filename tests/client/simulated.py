@@ -185,6 +185,18 @@ async def lite_pull_consumer(world: World, outside: Outside, arguments: dict[str
         await client.commit()
 
 
+async def simple_consumer(world: World, outside: Outside, arguments: dict[str, Any]) -> None:
+    client = aio.SimpleConsumer(GROUP, outside=outside, **_full(arguments))
+    async with client.subscribe(TOPIC):
+        for _ in range(3):
+            body, found = await _sent(world, _wire(arguments)), set[bytes]()
+            while body not in found:
+                for view in await client.receive(32, 60_000):
+                    found.add(view.body)
+                    await client.ack(view)
+                await asyncio.sleep(0.01)
+
+
 async def pull_consumer(world: World, outside: Outside, arguments: dict[str, Any]) -> None:
     body = await _sent(world, _wire(arguments))
     async with aio.PullConsumer(GROUP, outside=outside, **_full(arguments)) as client:

@@ -39,6 +39,7 @@ KINDS: dict[str, tuple[type[config.ClientConfig], Work]] = {
     "PullConsumer": (config.PullConfig, simulated.pull_consumer),
     "PushConsumer": (config.PushConfig, simulated.push_consumer),
     "LitePullConsumer": (config.LitePullConfig, simulated.lite_pull_consumer),
+    "SimpleConsumer": (config.SimpleConfig, simulated.simple_consumer),
 }
 SETTINGS = [(client, name) for client, (kind, _) in KINDS.items() for name in settings_rules.rules_of(kind)]
 WITHOUT_TLS = [(client, name) for client, name in SETTINGS if not name.startswith("tls")]
@@ -260,7 +261,7 @@ def test_any_group_is_refused_with_its_name_or_works(world: World, client: str) 
 
 
 @pytest.mark.parametrize("name", ["topic", "tags", "sql", "from_where"])
-@pytest.mark.parametrize("client", ["PushConsumer", "LitePullConsumer"])
+@pytest.mark.parametrize("client", ["PushConsumer", "LitePullConsumer", "SimpleConsumer"])
 def test_any_subscription_is_refused_with_its_name_or_taken(client: str, name: str) -> None:
     def each(value: Any) -> None:
         try:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gantrymq.aio import ConsumeFromWhere, Message, Producer, SimpleConsumer
+import gantrymq
+from gantrymq.aio import Admin, ConsumeFromWhere, Message, MessageQueue, Producer, SimpleConsumer
 from gantrymq.errors import Closed, ConfigError, MessageIllegal, RequestRejected, RouteNotFound, Unreachable
 from gantrymq.message.message import MessageView
 from tests.client.peer import run, until
@@ -231,6 +232,73 @@ def test_a_message_in_hand_is_acknowledged_after_its_broker_was_away(tmp_path: P
                 await one.change_invisible_duration(second, 0)
                 assert bodies(await receive(one, 1)) == [second.body.decode()]
             await one.close()
+
+    run(test)
+
+
+def test_while_one_of_two_brokers_is_away_the_messages_of_the_other_are_received(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with name_server() as address, broker(tmp_path / "b", address, broker_name="broker-b") as other:
+            async with broker(tmp_path / "a", address, broker_name="broker-a"), Admin(address) as admin:
+                await admin.create_topic("T", 1)
+                await until(lambda: other.topics.get("T") is not None)
+                one = consumer(address, await_duration_ms=10_000).subscribe("T")
+                await one.start()
+                async with Producer("PG", name_servers=address) as producer:
+                    for number, queue in enumerate(2 * await producer.queues("T")):
+                        await producer.send(Message("T", f"{number}"), queue)
+                found = await receive(one, 4)
+                assert {view.queue.broker_name for view in found} == {"broker-a", "broker-b"}
+                for view in found:
+                    await one.ack(view)
+            async with Producer("PG", name_servers=address, call_timeout_ms=500) as producer:
+                for number in range(3):
+                    await producer.send(Message("T", f"{number}"), MessageQueue("T", "broker-b", 0))
+                    (view,) = await receive(one, 1)
+                    await one.ack(view)
+            await one.close()
+
+    run(test)
+
+
+def test_a_body_that_grows_too_large_is_a_dead_letter(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with server(tmp_path) as address, consumer(address, max_body_bytes=65_536).subscribe("T") as one:
+            await send(address, "T", "x" * 100_000, "small")
+            assert bodies(await receive(one, 1, 1_000)) == ["small"]
+            async with consumer(address, "Dead").subscribe("%DLQ%SG") as dead:
+                assert bodies(await receive(dead, 1)) == ["x" * 100_000]
+            assert bodies(await receive(one, 1)) == ["small"]
+
+    run(test)
+
+
+def test_two_threads_receive_with_the_blocking_one(tmp_path: Path) -> None:
+    got: list[str] = []
+
+    def work(consumer: gantrymq.SimpleConsumer) -> None:
+        while len(got) < 10:
+            for view in consumer.receive(2, LONG_MS):
+                got.append(view.body.decode())
+                consumer.ack(view)
+
+    async def test() -> None:
+        async with server(tmp_path) as address:
+            blocking = gantrymq.SimpleConsumer("SG", name_servers=address, from_where=FIRST, await_duration_ms=300)
+            with pytest.raises(Closed, match="not started"):
+                blocking.receive(1, 1)
+            await asyncio.to_thread(blocking.subscribe("T").start)
+            working = [asyncio.to_thread(work, blocking) for _ in range(2)]
+            async with asyncio.timeout(30):
+                await asyncio.gather(send(address, "T", *map(str, range(10))), *working)
+            assert sorted(got) == sorted(map(str, range(10)))
+            await asyncio.to_thread(blocking.subscribe, "U", sql="a > 1")
+            await asyncio.to_thread(blocking.unsubscribe, "T")
+            assert blocking.subscriptions == {"U": "a > 1"}
+            await asyncio.to_thread(blocking.close)
+            for call in (lambda: blocking.receive(1, 1), lambda: blocking.subscribe("T")):
+                with pytest.raises(Closed, match="is closed"):
+                    call()
 
     run(test)
 

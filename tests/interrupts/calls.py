@@ -228,6 +228,45 @@ class Poll(Scenario):
                 raise Broken(f"{error}: {len(lost)} of {len(self.sent)} are lost") from None
 
 
+class Receive(Poll):
+    """A program that receives and acknowledges, and is interrupted in both: what it had in hand comes again."""
+
+    name = "SimpleConsumer.receive and ack"
+
+    def member(self) -> gantrymq.SimpleConsumer:  # type: ignore[override]
+        member = gantrymq.SimpleConsumer(
+            "cg-receive", name_servers=self.server.address, from_where=FIRST, await_duration_ms=200
+        )
+        return member.subscribe(self.topic)
+
+    def take(self) -> None:
+        for view in self.consumer.receive(3, 4_000):  # type: ignore[attr-defined]
+            self.processed.add(view.body.decode())
+            self.consumer.ack(view)  # type: ignore[attr-defined]
+
+    def act(self) -> None:
+        self.take()
+        self.done += 1
+
+    def settle(self) -> None:
+        self.send()
+        self.take()
+
+    def finish(self) -> None:
+        def rest() -> bool:
+            self.take()
+            return self.sent <= self.processed
+
+        try:
+            until(rest, "every message is processed")
+        except Broken as error:
+            lost = self.sent - self.processed
+            raise Broken(f"{error}: {len(lost)} of {len(self.sent)} are lost") from None
+        self.consumer.close()
+        Scenario.finish(self)
+
+
 ALL: Final[tuple[type[Scenario], ...]] = (
     SendBatch, SendOneway, SendAsync, Request, SendInTransaction, SendInAsyncTransaction, Pull, AskAdmin, Poll,
+    Receive,
 )  # fmt: skip

@@ -43,8 +43,9 @@ def test_an_interrupt_at_any_place_of_a_call_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.slow
-def test_an_interrupt_in_poll_or_commit_loses_no_message() -> None:
-    points, broken, said = play("--only", "poll")
+@pytest.mark.parametrize("only", ["poll", "receive"])
+def test_an_interrupt_in_poll_or_receive_loses_no_message(only: str) -> None:
+    points, broken, said = play("--only", only)
     assert broken == 0 and points > 50, said
 
 

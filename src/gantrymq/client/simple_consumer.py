@@ -35,6 +35,7 @@ log = logging.getLogger("gantrymq.client")
 
 LONGEST_INVISIBLE_MS: Final = 12 * 3600 * 1000
 """12 hours, as RocketMQ 5's clients may ask for."""
+_FROM_WHERE: Final = frozenset({ConsumeFromWhere.LAST_OFFSET, ConsumeFromWhere.FIRST_OFFSET})
 _COUNT: Final = Whole(1, 32, "messages", "brokers give no more at once")
 _INVISIBLE: Final = Whole(1, LONGEST_INVISIBLE_MS, "milliseconds")
 _INVISIBLE_AGAIN: Final = Whole(0, LONGEST_INVISIBLE_MS, "milliseconds")
@@ -66,7 +67,7 @@ class SimpleConsumer(Lifetime):
         ``settings``: fields of SimpleConfig."""
         config = self._config = settings_of(SimpleConfig, name_servers, settings)
         system_topics.check_group(group)
-        if from_where not in (ConsumeFromWhere.LAST_OFFSET, ConsumeFromWhere.FIRST_OFFSET):
+        if not isinstance(from_where, ConsumeFromWhere) or from_where not in _FROM_WHERE:
             raise ConfigError(
                 f"from_where must be ConsumeFromWhere.LAST_OFFSET or ConsumeFromWhere.FIRST_OFFSET, not "
                 f"{shown(from_where)}"
