@@ -160,8 +160,8 @@ WAYS: Final = (
         _or_off("        if publish is None:\n            return None\n        target"),
     ),
     Way(
-        "half messages without a task", "client/transaction_producer.py", LOCAL,
-        _or_off("        if not self._half_stamps.complete or"),
+        "half messages without a task", "client/sending/transaction_sender.py", LOCAL,
+        _or_off("        if not self._stamps.complete or"),
     ),
 )  # fmt: skip
 

@@ -219,7 +219,12 @@ class _Run:
 
 
 def _tasks(node: Node) -> Counter[str]:
-    return Counter(str(getattr(task.get_coro(), "__qualname__", task)) for task in node.tasks if not task.done())
+    return Counter(_name_of(task.get_coro()) for task in node.tasks if not task.done())
+
+
+def _name_of(work: object) -> str:
+    """A compiled coroutine has no name, and a class of its own that has one."""
+    return str(getattr(work, "__qualname__", type(work).__name__))
 
 
 def run(seeds: Iterable[int], calls: Iterable[Call] = CALLS, *, rough: bool = False) -> Report:

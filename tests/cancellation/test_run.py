@@ -92,6 +92,7 @@ def _left_behind(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Delivery, "deliver", counting)
 
 
+@pytest.mark.pure("a part of the client is replaced while it runs")
 @pytest.mark.parametrize(
     ("plant", "name", "said"),
     [

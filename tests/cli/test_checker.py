@@ -66,6 +66,7 @@ def line_of(running: Program) -> str:
     return running.process.stdout.readline()
 
 
+@pytest.mark.pure("a step of a local transaction is replaced in the service")
 @pytest.mark.slow
 @pytest.mark.parametrize(("when", "answer"), [("before", "ROLLBACK"), ("after", "COMMIT")])
 def test_it_answers_for_a_service_of_which_nothing_is_left(
@@ -122,6 +123,7 @@ def test_a_wrong_url_is_refused_and_not_shown(url: str, words: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.pure("a step of a local transaction is replaced in the service")
 @pytest.mark.slow
 def test_unknown_has_a_reason(name_servers: str, sqlite: Place, tmp_path: Path) -> None:
     """A checker of another database must not decide."""
@@ -144,6 +146,7 @@ def test_unknown_has_a_reason(name_servers: str, sqlite: Place, tmp_path: Path) 
         assert "COMMIT" in line_of(running)
 
 
+@pytest.mark.pure("a step of a local transaction is replaced in the service")
 @pytest.mark.slow
 @pytest.mark.parametrize("database", ["postgresql", "sqlite"], indirect=True)
 def test_it_sends_what_a_dead_service_has_left_in_the_outbox(

@@ -136,6 +136,7 @@ def test_hole_15_no_second_send_on_another_broker() -> None:
     assert run_to_the_end(cluster.loop, _second_send_on_another_broker(cluster)) == 0
 
 
+@pytest.mark.pure("a rule is taken out of the client while it runs")
 def test_hole_15_a_second_send_on_another_broker_is_delivered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that goes on to the next broker, as Apache's do; a sibling that remembers no half is asked."""
     monkeypatch.setattr(Delivery, "_choose", _any_broker)

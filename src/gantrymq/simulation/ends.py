@@ -7,6 +7,7 @@ from typing import Any
 from gantrymq.client.listener import ListenerAnswer
 from gantrymq.client.producer import Producer
 from gantrymq.client.results import TransactionSendResult
+from gantrymq.client.sending.delivery import Delivery
 from gantrymq.client.sending.half_ends import HalfEnds, undecided
 from gantrymq.client.sending.sent_half import SentHalf
 from gantrymq.client.transaction_producer import TransactionProducer
@@ -21,14 +22,23 @@ from gantrymq.protocol.message_ids import parse_offset_message_id
 TIMEOUT_MS = 3000
 
 
-class OneWayEnds(HalfEnds):
-    async def decide(self, half: SentHalf, outcome: ListenerAnswer, first: object = None) -> TransactionSendResult:
+class OneWayEnds:
+    """Sends an end once, and reads no answer. The rest is as in ``inner``."""
+
+    def __init__(self, inner: HalfEnds, delivery: Delivery, timeout_ms: int) -> None:
+        self._inner = inner
+        self._delivery = delivery
+        self._timeout_ms = timeout_ms
+        self.decide_late, self.tell_unknown = inner.decide_late, inner.tell_unknown
+
+    async def decide(self, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult:
         try:
-            channel = await self._delivery.channel_to(half.result.queue, self._config.send_timeout_ms)
+            channel = await self._delivery.channel_to(half.result.queue, self._timeout_ms)
         except GantryError as error:
             return undecided(half, outcome, error)
         opaque = channel.next_opaque()
-        channel.send(encode_request(RequestCode.END_TRANSACTION, opaque, self.header(half, outcome), one_way=True))
+        header = self._inner.header(half, outcome)
+        channel.send(encode_request(RequestCode.END_TRANSACTION, opaque, header, one_way=True))
         return undecided(half, outcome, None)
 
 
@@ -37,7 +47,8 @@ class OneWayProducer(TransactionProducer):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self._halves.ends = OneWayEnds(self._endpoint, self._delivery, self._memory, self._config, self.group)
+        inner = HalfEnds(self._endpoint, self._delivery, self._memory, self._config, self.group)
+        self._halves.ends = OneWayEnds(inner, self._delivery, self._config.send_timeout_ms)
 
 
 def end_of_result(group: str, topic: str, sent: TransactionSendResult, state: LocalTransactionState) -> EndTransaction:

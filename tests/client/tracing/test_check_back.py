@@ -49,7 +49,13 @@ def _sibling(kind: str, name_servers: str, database: Path) -> Any:
 
 @pytest.mark.kill
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sql", "listener"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("sql", marks=pytest.mark.pure("a step of a local transaction is replaced in the service")),
+        "listener",
+    ],
+)
 def test_the_check_in_another_process_belongs_to_the_trace_of_the_request(tmp_path: Path, kind: str) -> None:
     database = tmp_path / "shop.db"
     with closing(sqlite3.connect(database)) as connection:

@@ -19,6 +19,7 @@ KILLS = 22
 """Two of each way in on each of these databases, about."""
 
 
+@pytest.mark.pure("a step of a local transaction is replaced in the service")
 @pytest.mark.slow
 def test_a_block_whose_process_dies_leaves_row_and_message_equal(
     database_server: Callable[[str], Place], tmp_path: Path

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
-
-from mypy_extensions import mypyc_attr
+from typing import Final, Protocol, TypeAlias
 
 from gantrymq.client.config import TransactionProducerConfig
 from gantrymq.client.connection.endpoint import RETRY_PAUSE_S, Endpoint
@@ -47,7 +45,16 @@ Decide: TypeAlias = Callable[[SentHalf, ListenerAnswer], Awaitable[TransactionSe
 """``HalfEnds.decide``."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)  # the simulation has other ends
+class Ends(Protocol):
+    """Whoever ends half messages. The simulation has one that does it as Apache's clients do."""
+
+    async def decide(self, half: SentHalf, outcome: ListenerAnswer) -> TransactionSendResult: ...
+
+    async def decide_late(self, half: SentHalf, outcome: ListenerAnswer, ask: AskAgain, decide: Decide) -> None: ...
+
+    def tell_unknown(self, half: SentHalf, outcome: ListenerAnswer) -> None: ...
+
+
 class HalfEnds:
     """Ends the half messages of one producer."""
 

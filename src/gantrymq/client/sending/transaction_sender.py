@@ -17,7 +17,7 @@ from gantrymq.client.metrics.figures import ClientFigures
 from gantrymq.client.results import SendResult, TransactionSendResult
 from gantrymq.client.sending.delivery import Delivery
 from gantrymq.client.sending.first_attempt import FirstAttempt
-from gantrymq.client.sending.half_ends import AskAgain, HalfEnds, result_of
+from gantrymq.client.sending.half_ends import AskAgain, Ends, HalfEnds, result_of
 from gantrymq.client.sending.half_memory import HalfMemory
 from gantrymq.client.sending.half_stamps import HalfStamps
 from gantrymq.client.sending.halves import Begun
@@ -66,7 +66,7 @@ class TransactionSender:
         self._memory = memory
         self._figures = figures
         self._watch = watch
-        self.ends = HalfEnds(endpoint, delivery, memory, config, group)
+        self.ends: Ends = HalfEnds(endpoint, delivery, memory, config, group)
         self._namespace = config.namespace
         self._max_message_bytes = config.max_message_bytes
         self.ask: AskAgain | None = None
