@@ -2,6 +2,6 @@
 
 ``frames.py`` has the bytes, ``sending.py`` and ``following.py`` the rules of both sides, ``port.py`` and ``replica.py``
 their connections, ``copies.py`` when a record counts as copied, and ``tables.py`` what does not lie in the log. What a
-former primary has alone goes to the files of ``surplus.py``; ``promotion.py`` is done by a replica that becomes primary.
+former primary has alone goes to the files of ``surplus.py``; a replica that becomes primary does ``promotion.py``.
 ``watched.py`` tells tools and metrics how far all this is.
 """
