@@ -136,6 +136,8 @@ async def carry_out(brokers: Brokers, failover: Failover, say: Say, clock: Clock
         except GantryError:
             say(f"{primary.address} becomes primary again")
             await brokers.set_config(primary.address, {"brokerRole": failover.role, "brokerId": str(MASTER)})
+            again = f"{primary.address} becomes primary again"
+            await _until(clock, lambda: _is_primary(brokers, primary), CHANGED_S, again)
             raise
     say(f"{target.address} becomes primary")
     await brokers.set_config(target.address, {"brokerRole": failover.role, "brokerId": str(MASTER)})

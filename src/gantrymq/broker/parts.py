@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.delivery.delay import DELAYS_FILE, DelayedDelivery
@@ -58,10 +59,15 @@ from gantrymq.observability.metrics import Metrics
 from gantrymq.protocol.message_ids import UniqueIds
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
+from gantrymq.transactions.config import TransactionConfig
 
 if TYPE_CHECKING:
     from gantrymq.broker.transactions.explanations import TransactionExplanations
     from gantrymq.broker.users import Users
+
+PROMOTED_GRACE_MS: Final = 35_000
+"""So long a broker that has become primary waits for the senders of open halves with decisive checkers, before it takes
+them for dead. The immunity of a half may end before that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,14 @@ def open_waiting(
         size = config.delay.mapped_file_size_timer_log
         timer = TimedDelivery(store, clock, disk, timer_rules(config.current), size, time, delivered)
     producers = registries.producers
+
+    def rules() -> TransactionConfig:
+        """Clients do not know this broker yet when it has become primary. They look for routes every 30 s."""
+        found = transaction_config(config.current)
+        if not promoted or found.start_grace_ms < 0:
+            return found
+        return dataclasses.replace(found, start_grace_ms=max(found.start_grace_ms, PROMOTED_GRACE_MS))
+
     coordinator = TransactionCoordinator(
         store,
         producers,
@@ -138,12 +152,12 @@ def open_waiting(
         registries.offsets,
         clock,
         disk,
-        transaction_config(config.current),
+        rules(),
         place.host,
     )
     if primary:
         coordinator.rebuild()
-    config.changed.append(lambda: coordinator.reconfigure(transaction_config(config.current)))
+    config.changed.append(lambda: coordinator.reconfigure(rules()))
     producers.came.append(coordinator.client_came)
     producers.joined.append(coordinator.producer_joined)
     return WaitingMessages(delay, timer, coordinator, delivered, time)

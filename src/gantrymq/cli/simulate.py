@@ -25,6 +25,7 @@ from gantrymq.simulation import run as simulation
 from gantrymq.simulation.faults import FAULTS
 from gantrymq.simulation.groups import run as groups
 from gantrymq.simulation.judging.history import encode
+from gantrymq.simulation.pair import run as pair
 from gantrymq.simulation.replica import run as replica
 from gantrymq.simulation.run import Plan, Result
 from gantrymq.simulation.shrink import shrink
@@ -78,9 +79,10 @@ SQL_ORDERED = {
 }  # fmt: skip
 WAITS = RunKind(waits.run, waits.DEFAULT, waits.FAULTS, ("--waits",))
 REPLICA = RunKind(replica.run, replica.DEFAULT, tuple(replica.STEPS), ("--replica",))
+PAIR = RunKind(pair.run, pair.DEFAULT, tuple(pair.PAIR_FAULTS), ("--pair",))
 _AMOUNTS = [
-    "default {}, of --groups {}, of --sql {}, of --waits {}, of --replica {}".format(
-        *(getattr(kind.default, name) for kind in (TRANSACTIONS, GROUPS, SQL, WAITS, REPLICA))
+    "default {}, of --groups {}, of --sql {}, of --waits {}, of --replica {}, of --pair {}".format(
+        *(getattr(kind.default, name) for kind in (TRANSACTIONS, GROUPS, SQL, WAITS, REPLICA, PAIR))
     )
     for name in ("orders", "fault_count")
 ]
@@ -111,6 +113,10 @@ def simulate(
         bool,
         typer.Option("--replica", help="Feed a store the log of another one, with crashes and cuts; compare bytes."),
     ] = False,
+    of_pair: Annotated[
+        bool,
+        typer.Option("--pair", help="Run a primary and its replica, and an operator who lets them change places."),
+    ] = False,
     orders: Annotated[
         int | None, typer.Option(min=1, help=f"Transactions and ordinary messages ({_AMOUNTS[0]}).")
     ] = None,
@@ -132,11 +138,17 @@ def simulate(
         signal.signal(number, _note)
     asked = [
         kind
-        for kind, wanted in ((GROUPS, of_groups), (SQL, of_sql), (WAITS, of_waits), (REPLICA, of_replica))
+        for kind, wanted in (
+            (GROUPS, of_groups),
+            (SQL, of_sql),
+            (WAITS, of_waits),
+            (REPLICA, of_replica),
+            (PAIR, of_pair),
+        )
         if wanted
     ]
     if len(asked) > 1:
-        raise typer.BadParameter("give only one of --groups, --sql, --waits and --replica")
+        raise typer.BadParameter("give only one of --groups, --sql, --waits, --replica and --pair")
     run_kind = asked[0] if asked else TRANSACTIONS
     if away is not Away.REFUSE or of_order:
         if not of_sql:

@@ -108,7 +108,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
     for _ in range(SERVICES):
         await cluster.start_service()
     await cluster.start_reader()
-    customers = asyncio.ensure_future(_place_orders(cluster, plan.orders))
+    customers = asyncio.ensure_future(place_orders(cluster, plan.orders))
     rng = random.Random(cluster.rng.randrange(1 << 62))
     await break_things(cluster, plan, rng, FAULTS)
     await customers
@@ -116,7 +116,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
     cluster.history.add("quiet")
 
 
-async def _place_orders(cluster: Cluster, count: int) -> None:
+async def place_orders(cluster: Cluster, count: int) -> None:
     """Orders for any service that lives, some one by one, some many at once; until none is under way any more."""
     orders = []
     rng = random.Random(cluster.rng.randrange(1 << 62))

@@ -12,7 +12,7 @@ from typing import Any
 
 from gantrymq.client.producer import Producer
 from gantrymq.client.push_consumer import PushConsumer
-from gantrymq.client.results import TransactionSendResult
+from gantrymq.client.results import SendStatus, TransactionSendResult
 from gantrymq.client.transaction_producer import TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.message import properties
@@ -156,8 +156,9 @@ class Shop:
     async def _notice(self, name: str) -> None:
         self._history.add("plain", tx=name, confirmed=False)
         with contextlib.suppress(GantryError):
-            await self.plain.send(Message(PLAIN_TOPIC, name.encode(), keys=[name]))
-            self._history.add("plain", tx=name, confirmed=True)
+            sent = await self.plain.send(Message(PLAIN_TOPIC, name.encode(), keys=[name]))
+            if sent.status is SendStatus.SEND_OK:
+                self._history.add("plain", tx=name, confirmed=True)
 
     async def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
         name = message.body.decode()

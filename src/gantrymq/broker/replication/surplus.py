@@ -7,7 +7,7 @@ Both files are in ``gantry/surplus`` of the store, and are named after the log o
 | ``.log``  | the bytes of the log, as they were                                                             |
 | ``.json`` | a line for each record: what it is, its topic, queue and queue offset, ids, keys, times, size  |
 
-Nothing reads them again but people, and ``gantry cluster surplus``.
+Nothing but people reads them again.
 """
 
 from __future__ import annotations

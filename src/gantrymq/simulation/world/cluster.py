@@ -57,6 +57,8 @@ class BrokerHost:
     opened_end: int = 0
     """Of the log when the process that runs was started: what lies before was written by an earlier one."""
     starts: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Of this broker only."""
 
 
 @dataclass(slots=True)
@@ -79,6 +81,10 @@ class Cluster:
     errors: list[str] = field(default_factory=list)
     started: Callable[[str, Broker], None] = lambda name, broker: None
     """Called with each broker that has started."""
+    busy: bool = False
+    """Whether an operator changes who is primary."""
+    synchronous: dict[int, list[Any]] = field(default_factory=dict)
+    """What each synchronous primary waits for, by its id: that, and where its log ended then; -1: it is copied."""
     _processes: int = 0
 
     @staticmethod
@@ -118,11 +124,13 @@ class Cluster:
         process = self.process(host.name, host.address)
         node, host.clock, outside = process.node, process.clock, process.outside
         host.clock.skew_ms = host.skew_ms
+        usual = {"broker_name": host.name, "decisive_check_grace_at_start": START_GRACE_MS, **SMALL_FILES}
+        own = {**usual, **self.settings, **host.settings}
         config = BrokerConfig.of(
-            broker_name=host.name, broker_ip1=host.address, listen_port=BROKER_PORT, bind_address=host.address,
+            broker_ip1=host.address, listen_port=BROKER_PORT, bind_address=host.address,
             namesrv_addr=NAME_SERVERS, store_path_root_dir="/store", transaction_time_out=IMMUNITY_MS,
-            transaction_check_interval=2000, transaction_check_max=1000, decisive_check_grace_at_start=START_GRACE_MS,
-            **{**SMALL_FILES, **self.settings},
+            transaction_check_interval=2000, transaction_check_max=1000,
+            **own,
         )  # fmt: skip
         host.broker = Broker(config, outside.network, outside.clock, outside.rng, host.disk)
         host.node = node

@@ -23,6 +23,8 @@ from gantrymq.runtime.network import Gate, Link, Listener, Receiver
 from gantrymq.testing.local.node import Node
 
 FIRST_FREE_PORT = 40000
+HA_PORT = 10912
+"""Where a primary has its log for replicas: there are bytes, and no frames."""
 OVERTAKEN_S = 0.05
 """A frame that arrives so much before an older one has been reordered; less is the ordinary spread."""
 RESET_WITHIN_S = 5.0
@@ -239,8 +241,29 @@ class _End:
     def write(self, data: bytes) -> None:
         if self._receiver is None or self._closing or not self.node.alive:
             return
+        if HA_PORT in (self.place[1], self.other.place[1]):
+            self._send_bytes(data)
+            return
         for frame in self._splitter.feed(data):
             self._send(frame)
+
+    def _send_bytes(self, data: bytes) -> None:
+        """Another protocol than RocketMQ's remoting: bytes are late, or the connection breaks behind some of them."""
+        network, faults = self._network, self._network.faults
+        if self._silent or not network.joined(self.host, self.other.host):
+            network.injected["frame lost"] += 1
+            self._silent = True  # a stream has no holes: nothing comes behind what is lost
+            return
+        chance = network.rng.random()
+        if chance < faults.late:
+            self._arrives = max(self._arrives, network.loop.time() + network.rng.uniform(0, faults.late_s))
+        elif chance < faults.late + faults.reset + faults.lost:
+            network.injected["stream broken"] += 1
+            self._pass_on(data[: network.rng.randrange(len(data) + 1)])
+            self._silent = True
+            network.loop.call_at(max(self._arrives, network.loop.time()), self.reset, "reset")
+            return
+        self._pass_on(data)
 
     def _send(self, parts: Frame) -> None:
         network, faults = self._network, self._network.faults

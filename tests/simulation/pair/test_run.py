@@ -1,0 +1,70 @@
+"""A primary and its replica change places, and lose machines and lines; more with ``gantry simulate --pair``.
+
+A simulation that finds nothing in a broken broker proves nothing about a whole one: each defect below is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gantrymq.broker import broker
+from gantrymq.broker.replication.copies import Copies
+from gantrymq.broker.replication.following import Following, State
+from gantrymq.simulation.pair.run import run
+
+pytestmark = pytest.mark.pure("parts of the broker are replaced while it runs")
+Patch = pytest.MonkeyPatch
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_promise_is_kept(seed: int) -> None:
+    result = run(seed)
+    assert result.good, f"gantry simulate --pair --seed {seed}: {[*map(str, result.violations), *result.errors]}"
+
+
+def test_machines_change_places_and_are_lost() -> None:
+    happened = {name for seed in range(12) for name, count in run(seed).injected.items() if count}
+    assert happened >= {"places changed", "replica forced to be primary", "power cut", "process killed"}
+
+
+def _everything_is_copied(patch: Patch) -> None:
+    """A SYNC_MASTER answers as soon as a replica is there."""
+    confirm = Copies.confirm
+    patch.setattr(Copies, "confirm", lambda self, name, _end: confirm(self, name, 1 << 62))
+
+
+def _nothing_is_compared(patch: Patch) -> None:
+    """A former primary follows from where its own log ends."""
+    made = Following.__init__
+
+    def follows(self: Following, begin: int, first_end: int, own_end: int) -> None:
+        made(self, own_end, own_end, own_end)
+        self.state = State.FOLLOWING
+
+    patch.setattr(Following, "__init__", follows)
+
+
+def _no_topics(patch: Patch) -> None:
+    """A promoted replica makes no topics."""
+    patch.setattr(broker, "take_over", lambda *_: None)
+
+
+DEFECTS: dict[str, tuple[Callable[[Patch], None], range]] = {
+    "everything is copied": (_everything_is_copied, range(40)),
+    "nothing is compared": (_nothing_is_compared, range(100)),
+    "no topics are made": (_no_topics, range(100)),
+}
+"""Each defect, and the seeds within which it is found."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    defect, seeds = DEFECTS[name]
+    defect(monkeypatch)
+    found: Any = next((seed for seed in seeds if not run(seed).good), None)
+    print(f"{name}: seed {found}")
+    assert found is not None
