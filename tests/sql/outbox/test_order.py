@@ -312,7 +312,7 @@ def in_turn(count: int, work: Callable[[int], None]) -> None:
         thread.join()
 
 
-@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("database", ["postgresql", "mariadb"], indirect=True)
 def test_transactions_that_wait_for_each_other_keep_their_order(shop: RowsShop) -> None:
     """Each one changes the row of its customer, and sends the number that it has read there."""
     shop.place.execute("CREATE TABLE customers (id VARCHAR(10) PRIMARY KEY, orders INTEGER)")
@@ -325,7 +325,8 @@ def test_transactions_that_wait_for_each_other_keep_their_order(shop: RowsShop) 
             key = KEYS[number % 2]
             with services[thread % 3].begin() as tx:
                 tx.execute("UPDATE customers SET orders = orders + 1 WHERE id = %s", (key,))
-                [count] = tx.execute("SELECT orders FROM customers WHERE id = %s", (key,)).fetchone()
+                cursor = tx.execute("SELECT orders FROM customers WHERE id = %s", (key,))
+                [count] = cursor.fetchone()
                 tx.execute(f"INSERT INTO orders VALUES ({1000 * KEYS.index(key) + count})")
                 body = b"%d" % (1000 * KEYS.index(key) + count)
                 tx.send(Message(TOPIC, body, properties={"of": key}), order_key=key)

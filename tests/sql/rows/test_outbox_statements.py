@@ -38,11 +38,11 @@ class Table:
         """The ids and keys of the rows that ``me`` has afterwards."""
         outbox = self.outbox
         if outbox.finds_first:
-            ids = [row[0] for row in self.ask((outbox.find, (GROUP, me, count)))]
+            ids = [row[0] for row in self.ask((outbox.find, outbox.free(GROUP, me, count)))]
             if ids:
                 self.ask((outbox.take_found(len(ids)), (me, ms, GROUP, me, *ids)))
         else:
-            self.ask((outbox.take, (me, ms, GROUP, me, count)))
+            self.ask((outbox.take, (me, ms, *outbox.free(GROUP, me, count))))
         return [(row[0], row[3]) for row in self.ask((outbox.taken, (GROUP, me, count)))]
 
     def delete(self, *ids: str) -> None:

@@ -99,8 +99,10 @@ def _is_head(rows: list[Values], row: Values) -> bool:
 
 async def _take(
     wall_ms: Callable[[], int], takes: Callable[[list[Values], Values], bool], work: Work, me: str, lasts_ms: int,
-    group: str, also_me: str, count: int,
+    group: str, also_me: str, *rest: Any,
 ) -> Rows:  # fmt: skip
+    """``rest``: the group once more, where only heads are taken, and how many."""
+    count: int = rest[-1]
     now: int = wall_ms()
     rows = _rows(work)
     free = [

@@ -99,15 +99,20 @@ class OutboxStatements:
 
     @property
     def _heads(self) -> str:
-        """The condition that no older row of the key is there."""
+        """group. The condition that no older row of the key is there."""
         if not self.ordered:
             return ""
-        older = f"SELECT 1 FROM {self.name} o WHERE o.order_key = w.order_key AND o.seq < w.seq"  # nosec B608
-        return f" AND (w.order_key = '' OR NOT EXISTS ({older} AND o.producer_group = w.producer_group))"
+        # All heads at once: to look for older rows of each row would take a hundred times as long where a key has many.
+        heads = f"SELECT o.order_key, MIN(o.seq) FROM {self.name} o WHERE o.order_key <> '' AND o.producer_group = ?"  # nosec B608
+        return f" AND (w.order_key = '' OR (w.order_key, w.seq) IN ({heads} GROUP BY o.order_key))"
+
+    def free(self, group: str, me: str, count: int) -> tuple[str | int, ...]:
+        """The parameters of ``find``, and the last ones of ``take``."""
+        return (group, me, group, count) if self.ordered else (group, me, count)
 
     @property
     def take(self) -> str:
-        """taken_by, ms, group, taken_by, how many. Takes the oldest rows that are this process's, or nobody's."""
+        """taken_by, ms, and ``free``. Takes the oldest rows that are this process's, or nobody's."""
         change = f"UPDATE {self.name} SET taken_by = ?, taken_until = {self._now} + ? WHERE"  # nosec B608
         if self._in_hex:  # the same two: they select from no table that they update
             return self._written(f"{change} {self._free()} ORDER BY id LIMIT ?")
@@ -120,7 +125,7 @@ class OutboxStatements:
 
     @property
     def find(self) -> str:
-        """group, taken_by, how many. The ids of the rows that ``take`` would take."""
+        """``free``. The ids of the rows that ``take`` would take."""
         return self._written(
             f"SELECT w.id FROM {self.name} w WHERE {self._free('w.')}{self._heads} ORDER BY w.id LIMIT ?"  # nosec B608
         )

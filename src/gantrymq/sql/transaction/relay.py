@@ -251,10 +251,10 @@ class Relay:
             await self._look_for_order()
         outbox, group, me = self._local.outbox, self._local.settings.group, self._me
         if outbox.finds_first:
-            free = [str(row[0]) for row in await self._ask([(outbox.find, (group, me, count))])]
+            free = [str(row[0]) for row in await self._ask([(outbox.find, outbox.free(group, me, count))])]
             taking = [(outbox.take_found(len(free)), (me, TAKEN_MS, group, me, *free))] if free else []
         else:
-            taking = [(outbox.take, (me, TAKEN_MS, group, me, count))]
+            taking = [(outbox.take, (me, TAKEN_MS, *outbox.free(group, me, count)))]
         found = [decode(*row) for row in await self._ask([*taking, (outbox.taken, (group, me, count))])]
         self._more = len(found) == count
         ids = frozenset(row.id for row in found)
