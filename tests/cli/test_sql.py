@@ -125,3 +125,25 @@ def test_rows_says_what_waits(tool: Tool, database: Place) -> None:
     (figures,) = json.loads(tool.text(*arguments, "--json"))
     assert figures["group"] == "g" and figures["rows"] == 2 and DAY_MS / 1000 <= figures["oldest_s"] < DAY_MS / 500
     assert "table name 'a b' is not usable" in tool.fails(*arguments, "--outbox-table", "a b", status=2)
+
+
+def test_rows_says_which_keys_wait_longest(tool: Tool, database: Place) -> None:
+    arguments = ("sql", "rows", "--keys", "-d", database.url())
+    assert "--add-ordering" in tool.fails(*arguments, status=2)
+    Transactions("g", database.connect, name_servers="127.0.0.1:1").create_table()
+    assert tool.text(*arguments) == "no message with an ordering key waits in gantrymq_outbox\n"
+    then = round(time.time() * 1000) - DAY_MS
+    columns = "(id, producer_group, topic, message, taken_by, taken_until, order_key, seq, half)"
+    for number, (key, half) in enumerate([("b", "x"), ("a", ""), ("b", ""), ("", "")]):
+        row = row_id(make(then, 0), number)
+        values = f"'{row}', 'g', 't', '', '', 0, '{key}', {number + 1}, '{half}'"
+        database.execute(f"INSERT INTO gantrymq_outbox {columns} VALUES ({values})")
+    lines = tool.text(*arguments).splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith(
+        "2 messages with the ordering key 'b' of the producer group g wait, the oldest one for 864"
+    )
+    assert lines[0].endswith("A broker has it, and has not confirmed the COMMIT")
+    assert lines[1].startswith("1 messages with the ordering key 'a'") and lines[1].endswith("s")
+    first, second = json.loads(tool.text(*arguments, "--json"))
+    assert (first["key"], first["rows"], first["half"], second["key"]) == ("b", 2, "x", "a")

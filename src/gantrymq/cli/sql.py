@@ -35,7 +35,7 @@ from gantrymq.sql.upkeep.cleaning import (
     horizon_of,
 )
 from gantrymq.sql.upkeep.open_halves import oldest_open
-from gantrymq.sql.upkeep.outbox import outbox_groups
+from gantrymq.sql.upkeep.outbox import outbox_groups, outbox_keys
 
 app = typer.Typer(help="The tables of local transactions with messages (gantrymq.sql).", no_args_is_help=True)
 
@@ -128,6 +128,9 @@ def clean(
 def rows(
     database_url: DatabaseUrl,
     outbox_table: Annotated[str, typer.Option("--outbox-table", help="Name of the outbox table.")] = OUTBOX,
+    of_keys: Annotated[
+        bool, typer.Option("--keys", help="Show the ordering keys that wait longest, instead of producer groups.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Show the messages that wait in the outbox, because no broker has taken them: how many, and since when.
@@ -141,20 +144,28 @@ def rows(
     try:
         database = guarded(lambda: SqlAlchemyDatabase(engine), command)
         guarded(lambda: check_name(outbox_table), command)
-        found = guarded(lambda: outbox_groups(database, outbox_table, SystemClock().wall_ms()), command)
+        asked = outbox_keys if of_keys else outbox_groups
+        figures = guarded(lambda: [*asked(database, outbox_table, SystemClock().wall_ms())], command)
     except Exception as error:
         if not is_database_error(error):
             raise
         fail(f"{describe(engine)}: {(str(error).strip().splitlines() or [''])[0]}", command)
     finally:
         engine.dispose()
+    names = ("group", "key", "rows", "oldest_s", "half") if of_keys else ("group", "rows", "oldest_s")
+    found = [dict(zip(names, one, strict=True)) for one in figures]
     if as_json:
-        typer.echo(json.dumps([{"group": group, "rows": count, "oldest_s": age} for group, count, age in found]))
+        typer.echo(json.dumps(found))
         return
     if not found:
-        typer.echo(f"no message waits in {outbox_table}")
-    for group, count, age in found:
-        typer.echo(f"{count:,} messages of the producer group {group} wait, the oldest one for {age:.0f} s")
+        typer.echo(f"no message{' with an ordering key' if of_keys else ''} waits in {outbox_table}")
+    for one in found:
+        key = f" with the ordering key {one['key']!r}" if of_keys else ""
+        half = ". A broker has it, and has not confirmed the COMMIT" if one.get("half") else ""
+        typer.echo(
+            f"{one['rows']:,} messages{key} of the producer group {one['group']} wait, the oldest one for "
+            f"{one['oldest_s']:.0f} s{half}"
+        )
 
 
 async def _oldest(admin: Admin, local: Local) -> str | None:

@@ -182,6 +182,15 @@ class OutboxStatements:
             "GROUP BY producer_group ORDER BY producer_group LIMIT ?"
         )
 
+    @property
+    def keys(self) -> str:
+        """how many at most. Rows of group, key, how many, the smallest id, the half message of the oldest; the key that
+        waits longest comes first."""
+        return self._written(
+            f"SELECT producer_group, order_key, COUNT(*), MIN(id), MAX(half) FROM {self.name} "  # nosec B608
+            "WHERE order_key <> '' GROUP BY producer_group, order_key ORDER BY MIN(id) LIMIT ?"
+        )
+
     def _written(self, text: str) -> str:
         return self.dialect.written(text)
 
