@@ -221,6 +221,32 @@ def test_a_message_sent_in_the_flush_of_the_commit_is_not_lost(shop: RowsShop, a
     engine.dispose()
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_key_that_is_given_in_the_flush_of_the_commit_is_kept_or_refused(shop: RowsShop, first: bool) -> None:
+    """Where half messages of the transaction are committed with it already, a row comes too late."""
+    engine = create_engine(shop.place.url())
+    maker = sessionmaker(engine)
+    transactions = Transactions("order-service", engine, **options("refuse"))
+    transactions.attach(maker)
+    event.listen(maker, "before_flush", lambda session, *_: send(session, message(1), order_key="k"))
+    kept = True
+    with transactions:
+        with maker() as session:
+            session.add(Order(id=1))
+            if not first:
+                send(session, message(2))
+                session.add(Order(id=2))
+            try:
+                session.commit()
+            except Closed as error:
+                assert "before the commit begins" in str(error)
+                kept = False
+        shop.wait_until_agreed()
+    assert shop.paid() == ([] if not kept else [1] if first else [1, 2])
+    assert kept or not first
+    engine.dispose()
+
+
 @AWAY
 def test_a_message_that_comes_behind_the_rows_is_refused(shop: RowsShop, away: str) -> None:
     """From another thread, for example. It would be in no row, and its half message would be rolled back."""
