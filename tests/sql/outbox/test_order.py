@@ -185,7 +185,10 @@ def test_a_commit_that_is_not_answered_is_repeated(shop: RowsShop, monkeypatch: 
 
 @pytest.mark.gantry(broker={"autoCreateTopicEnable": "false"})
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)
-def test_a_row_that_is_refused_stops_the_later_ones_of_its_key_only(shop: RowsShop) -> None:
+def test_a_row_that_is_refused_stops_the_later_ones_of_its_key_only(
+    shop: RowsShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "LOOK_S", 0.2)
     transactions = shop.service("refuse")
     with transactions.begin() as tx:
         tx.send(Message("no-such-topic", b"x"), order_key="a")
