@@ -40,6 +40,7 @@ OF_FILE = {
     "test_store_swap.py": Group.STORE_SWAP,
     "test_pop_swap.py": Group.OWN_SERVERS,
     "test_same_name.py": Group.OWN_SERVERS,
+    "test_backup.py": Group.OWN_SERVERS,
     "test_accounts.py": Group.OWN_SERVERS,
     "test_tls.py": Group.OWN_SERVERS,
     "test_permissions.py": Group.OWN_SERVERS,

@@ -62,6 +62,13 @@ def records_in(store: Path) -> int:
     return RecordWalk(data, int(names[0].name), FILE_BYTES).to_the_end().records
 
 
+def entries_in(store: Path, topic: str) -> int:
+    """Of the queues of a topic."""
+    files = (store / "consumequeue" / topic).glob("*/*")
+    data = [path.read_bytes() for path in files]
+    return sum(any(one[at : at + 20]) for one in data for at in range(0, len(one), 20))
+
+
 @pytest.mark.usefixtures("jdk")
 @pytest.mark.parametrize("version", ["5.5.0", "4.9.7"])
 def test_an_apache_slave_that_was_seeded_has_all_files_of_the_log(version: str, tmp_path: Path) -> None:
@@ -87,6 +94,7 @@ def test_an_apache_slave_that_was_seeded_has_all_files_of_the_log(version: str, 
         assert whole >= 200
         poll(lambda: records_in(scene.root / "restored") == whole, "whole log of the slave")
         assert scene.log("restored").startswith(scene.log().rstrip(b"\0"))
+        poll(lambda: entries_in(scene.root / "restored", "seeded") == 200, "queues of the slave")
     finally:
         apache.close()
         ours.close()

@@ -1,8 +1,9 @@
 """Makes a store directory of a backup, for a broker that starts on it.
 
 While it is written, ``gantry/restoring`` lies in it, and a broker does not start. What is written: the log, byte for
-byte; the tables; the last entries of queues of which the log has no record any more; where the log ends; and ``abort``,
-so that a broker of any kind builds everything else from the log, as after a crash.
+byte; the tables; the last entries of queues of which the log has no record any more; and where the log ends. A broker
+of any kind builds everything else from the log. There is no file ``abort``: nothing is torn, and Apache's 4.9, which
+reads the log in its recovery then, gives delayed messages a wrong time there.
 """
 
 from __future__ import annotations
@@ -139,7 +140,6 @@ class Restoring:
         self._reset_timer()
         for one in idle:
             self._put_queue(manifest.queue_file_bytes, one)
-        self.disk.open(self.layout.abort, create=True).close()
         return end, changed
 
     def _end(self, choice: Choice) -> int:
@@ -290,7 +290,7 @@ def check_empty(disk: Disk, layout: Layout) -> None:
 def clear(disk: Disk, layout: Layout) -> None:
     """Remove what a restore writes, but for its mark."""
     folders = (layout.path(name) for name in (CONFIG, TIMER_LOG))
-    for path in (layout.log, layout.queues, *folders, os.path.dirname(layout.restoring), layout.abort):
+    for path in (layout.log, layout.queues, *folders, os.path.dirname(layout.restoring)):
         _remove_tree(disk, path, layout.restoring)
 
 
