@@ -10,10 +10,12 @@ import pytest
 pytest.importorskip("moto")
 pytest.importorskip("pyarrow")
 from gantrymq.backup.object_store import ObjectStore
+from gantrymq.backup.pruning import prune
 from gantrymq.backup.reading import problems_in
 from gantrymq.backup.restoring import Restoring
 from gantrymq.backup.target import open_target
 from gantrymq.errors import BackupDamaged, ConfigError, StoreError
+from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.store.layout import Layout
 from tests.backup.scene import Scene
@@ -54,6 +56,12 @@ def test_a_bucket_takes_and_gives_backups(tmp_path: Path, query: str) -> None:
     restored = Restoring(scene.disk, Layout(str(tmp_path / "restored")), target).restore()
     assert restored.records == 120
     assert scene.log("restored") == scene.log()
+    assert prune(target, SystemClock().wall_ms() + 1000, dry_run=False).objects == 0  # all are in the second one
+    assert len(target.sizes("backups/")) == 1
+    target.write("log/of-nobody", b"x")
+    assert prune(target, 0, dry_run=False).objects == 1
+    assert "log/of-nobody" not in target.sizes("log/")
+    target.remove("log/of-nobody")
     victim = next(iter(target.sizes("log/")))
     target.write(victim, b"other bytes")
     assert [text for _, text in problems_in(target, lambda done, total: None)] != []

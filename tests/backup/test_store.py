@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.backup import live_store
+from gantrymq.backup.pruning import prune
 from gantrymq.backup.restoring import Restoring
 from gantrymq.backup.target import DirectoryTarget
 from gantrymq.errors import BackupDamaged, BackupRefused, StoreFormatUnknown
@@ -272,6 +273,63 @@ def test_parts_end_behind_records(scene: Scene, monkeypatch: pytest.MonkeyPatch)
             assert size > 1000 or len(log.parts) > 10
             Restoring(scene.disk, Layout(str(scene.root / f"restored-{size}")), target).restore()
             assert scene.log(f"restored-{size}") == scene.log()
+        await store.close()
+
+    run(work())
+
+
+def test_old_backups_go_with_what_only_they_need(scene: Scene) -> None:
+    async def work() -> None:
+        store = await filled(scene, 300)
+        old = scene.take().stored
+        store.delete_expired(SystemClock().wall_ms() + 10**9, 0, store.appended)
+        await more(store, 20)
+        await asyncio.sleep(0.01)
+        now_ms = SystemClock().wall_ms()
+        new = scene.take().stored
+        (scene.backups / "log" / "left-by-an-interrupt").touch()
+        files = objects(scene)
+        shown = prune(scene.target, now_ms, dry_run=True)
+        assert objects(scene) == files
+        assert ([one.id for one in shown.backups], shown.objects > 2) == ([old.id], True)
+        assert prune(scene.target, now_ms, dry_run=False) == shown
+        assert len(objects(scene)) == len(files) - 1 - shown.objects
+        assert scene.problems() == []
+        assert scene.restore().records == new.manifest.records
+        again = prune(scene.target, now_ms + 10**9, dry_run=False)
+        assert (again.backups, again.objects) == ([], 0), "the newest one stays"
+        manifest = scene.backups / new.name
+        with flipped(manifest, 30), pytest.raises(BackupRefused, match="nothing is deleted"):
+            prune(scene.target, now_ms, dry_run=False)
+        await store.close()
+
+    run(work())
+
+
+class Pruned(DirectoryTarget):
+    """Somebody deletes an object while a backup is taken, as it may happen in a bucket."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene.disk, str(scene.backups))
+        self.deleted = ""
+
+    def write(self, name: str, data: bytes) -> None:
+        super().write(name, data)
+        if name.startswith("log/") and not self.deleted:
+            self.deleted = name
+        elif self.deleted and name.startswith("log/"):
+            self.remove(self.deleted)
+            self.deleted = "done"
+
+
+def test_an_object_that_is_deleted_meanwhile_is_stored_again(scene: Scene) -> None:
+    async def work() -> None:
+        store = await filled(scene, 100)
+        target = Pruned(scene)
+        scene.take(target)
+        assert target.deleted == "done"
+        assert scene.problems() == []
+        assert scene.restore().records == 100
         await store.close()
 
     run(work())

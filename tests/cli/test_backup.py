@@ -87,6 +87,20 @@ def test_damage_has_exit_status_1(scene: Scene, tool: Tool) -> None:
     assert tool.text("backup", "verify", to)
 
 
+def test_old_backups_are_deleted_when_somebody_agrees(scene: Scene, tool: Tool) -> None:
+    to = str(scene.backups)
+    for _ in range(2):
+        tool.text("backup", "--store", str(scene.store), "--to", to)
+        time.sleep(0.005)
+    assert "--older-than 'x'" in tool.fails("backup", "prune", to, "--older-than", "x", status=2)
+    assert tool.text("backup", "prune", to, "--older-than", "0s", "--dry-run").startswith("1 backup with 0 bytes would")
+    assert "nobody can be asked here" in tool.fails("backup", "prune", to, "--older-than", "0s", status=2)
+    assert len(tool.json("backup", "list", to)["backups"]) == 2
+    assert tool.json("backup", "prune", to, "--older-than", "0s", "--yes")["bytes"] == 0
+    assert len(tool.json("backup", "list", to)["backups"]) == 1
+    assert tool.text("backup", "verify", to) == "1 backup read, all whole\n"
+
+
 @pytest.mark.kill
 def test_a_backup_that_is_interrupted_or_killed(tmp_path: Path, tool: Tool) -> None:
     """Whenever it ends: what is in the target is whole, and the next one goes on."""

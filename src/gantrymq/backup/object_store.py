@@ -51,6 +51,10 @@ class ObjectStore:
             stream.write(data)
             stream.close()
 
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError), self._refusals("to remove", name):
+            self._files.delete_file(f"{self._path}/{name}")
+
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Nobody is kept out: two backups at a time store the same objects twice."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gantrymq.backup.manifest import LogPart, LogRange, Stored
@@ -41,6 +41,17 @@ def check_lineage(before: LogRange, file_bytes: int, end: int, place: str) -> No
             f"the log of {place} ends at offset {end}, and the one in the target at {before.end}: it is not the same "
             "store, or an older state of it was restored. Give it a new target"
         )
+
+
+def too_old(backups: Sequence[Stored], before_ms: int) -> list[Stored]:
+    """The backups that were taken before a time, but for the newest one."""
+    return [one for one in in_order(backups)[:-1] if one.manifest.taken_ms < before_ms]
+
+
+def without_use(backups: Sequence[Stored], names: Iterable[str]) -> list[str]:
+    """Those of the objects that none of these backups consists of."""
+    used = {part.name for one in backups for part in one.manifest.objects}
+    return [name for name in names if name not in used]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,12 +70,14 @@ class Taking:
             for _ in range(ATTEMPTS):
                 try:
                     manifest = self._manifest(before[-1].manifest.log if before else None)
-                    break
                 except LogMoved:
                     continue
+                if self._is_there(manifest):
+                    break
             else:
                 raise BackupRefused(
-                    f"the broker deletes files of {self.layout.log} faster than they are copied; try again later"
+                    f"files of {self.layout.log}, or objects in {self.target.place}, are deleted faster than they are "
+                    "copied; try again later"
                 )
             name, data = encode(manifest)
             self.target.write(name, data)
@@ -104,6 +106,11 @@ class Taking:
             queue_file_bytes=queue_bytes,
             queues=self._table("consumequeue", msgspec.json.encode(ends), sizes) if ends else None,
         )
+
+    def _is_there(self, manifest: Manifest) -> bool:
+        """Whether nobody has deleted an object meanwhile, as ``gantry backup prune`` may in a bucket."""
+        sizes = {**self.target.sizes(LOG_PARTS), **self.target.sizes(TABLES)}
+        return all(sizes.get(one.name) == one.size for one in manifest.objects)
 
     def _log(self, log: LiveLog, end: int, before: LogRange | None) -> LogRange:
         sizes = self.target.sizes(LOG_PARTS)

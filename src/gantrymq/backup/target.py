@@ -30,6 +30,9 @@ class Target(Protocol):
     def write(self, name: str, data: bytes) -> None:
         """Store an object. When it can be seen it is whole, or its size is wrong."""
 
+    def remove(self, name: str) -> None:
+        """Remove an object; harmless when absent."""
+
     def held(self) -> contextlib.AbstractContextManager[None]:
         """While something is written. Raises BackupRefused when another process writes here, if the place can tell."""
 
@@ -57,6 +60,9 @@ class DirectoryTarget:
 
     def write(self, name: str, data: bytes) -> None:
         write_durably(self._disk, self._path(name), data, private=True)
+
+    def remove(self, name: str) -> None:
+        self._disk.remove(self._path(name))
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

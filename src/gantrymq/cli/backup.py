@@ -14,13 +14,16 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from gantrymq import __version__
 from gantrymq.backup.manifest import Stored
 from gantrymq.backup.progress import Progress as Told
+from gantrymq.backup.pruning import Pruned
+from gantrymq.backup.pruning import prune as prune_target
 from gantrymq.backup.reading import backups_in, problems_in
 from gantrymq.backup.restoring import Restoring
 from gantrymq.backup.rules import in_order
 from gantrymq.backup.taking import Taking
 from gantrymq.backup.target import open_target
 from gantrymq.cli import show
-from gantrymq.cli.cluster_options import FAILED, USAGE, Json, fail, guarded, note
+from gantrymq.cli.ages import seconds_of
+from gantrymq.cli.cluster_options import FAILED, USAGE, DryRun, Json, Yes, agreed, fail, guarded, note
 from gantrymq.runtime.calendar import iso
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
@@ -58,7 +61,7 @@ def backup(
     if context.invoked_subcommand is not None:
         return
     if not store or not to:
-        fail("give --store and --to; or one of the commands list and verify", "backup", USAGE)
+        fail("give --store and --to; or one of the commands list, verify and prune", "backup", USAGE)
 
     def take() -> dict[str, Any]:
         disk = OsDisk()
@@ -126,6 +129,36 @@ def verify(target: TargetPlace, as_json: Json = False) -> None:
     show.answer(as_json, {"backups": count, "problems": problems}, draw)
     if problems or not count:
         raise typer.Exit(FAILED)
+
+
+@app.command()
+def prune(
+    target: TargetPlace,
+    older_than: Annotated[
+        str, typer.Option("--older-than", help="Age of the backups to delete: 30d, 100h.", show_default=False)
+    ],
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Delete old backups, and what no other backup needs. The newest one stays, whatever its age."""
+    command = "backup prune"
+
+    def delete(*, for_show: bool) -> Pruned:
+        before_ms = SystemClock().wall_ms() - int(seconds_of(older_than) * 1000)
+        return prune_target(open_target(target, OsDisk()), before_ms, dry_run=for_show)
+
+    done = guarded(lambda: delete(for_show=True), command)
+    if not dry_run:
+        agreed(f"Delete {_backups(len(done.backups))} with {done.size} bytes from {target}?", yes, command)
+        done = guarded(lambda: delete(for_show=False), command)
+    value = {
+        "backups": [one.id for one in done.backups], "objects": done.objects, "bytes": done.size, "dry_run": dry_run,
+    }  # fmt: skip
+    said = "would be deleted" if dry_run else "deleted"
+    show.answer(
+        as_json, value, lambda: typer.echo(f"{_backups(len(done.backups))} with {done.size} bytes {said}")
+    )  # fmt: skip
 
 
 def restore(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from gantrymq.admin import Admin
+from gantrymq.cli.ages import seconds_of
 from gantrymq.cli.cluster_options import LOCAL, DryRun, NameServers, fail, guarded, with_cluster
 from gantrymq.cli.databases import DatabaseUrl, describe, open_engine
-from gantrymq.errors import ConfigError
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.sql.rows.dialect import DatabaseKind
 from gantrymq.sql.rows.failures import is_database_error
@@ -67,9 +66,6 @@ def print_ddl(
         typer.echo(f"{statement};")
 
 
-_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-
-
 @app.command()
 def clean(
     database_url: DatabaseUrl,
@@ -90,7 +86,7 @@ def clean(
     to 100,000 rows of each table.
     """
     command = "sql clean"
-    age = guarded(lambda: check_age(_seconds(older_than), longest_transaction), command)
+    age = guarded(lambda: check_age(seconds_of(older_than), longest_transaction), command)
     engine = guarded(lambda: open_engine(database_url), command)
     from gantrymq.sql.sqlalchemy.database import SqlAlchemyDatabase
 
@@ -185,10 +181,3 @@ def _told(table: str) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as shown:
         task = shown.add_task(f"deleting old rows of {table} ...", total=None)
         yield lambda deleted: shown.update(task, description=f"{deleted:,} rows of {table} are deleted ...")
-
-
-def _seconds(text: str) -> float:
-    found = re.fullmatch(r"(\d+)([smhd])", text.strip())
-    if found is None:
-        raise ConfigError(f"--older-than {text!r}: write a number and a unit, s, m, h or d, for example 7d")
-    return float(found[1]) * _UNITS[found[2]]
