@@ -89,6 +89,8 @@ def test_damage_has_exit_status_1(scene: Scene, tool: Tool) -> None:
 
 def test_old_backups_are_deleted_when_somebody_agrees(scene: Scene, tool: Tool) -> None:
     to = str(scene.backups)
+    assert "there is no backup in" in tool.fails("backup", "prune", to, "--older-than", "0s", "--yes")
+    assert not scene.backups.exists()
     for _ in range(2):
         tool.text("backup", "--store", str(scene.store), "--to", to)
         time.sleep(0.005)

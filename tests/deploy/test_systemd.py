@@ -38,7 +38,7 @@ def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
 def installed(directory: Path) -> list[str]:
     """The units as they would be where ``gantry`` is this environment's."""
     paths = []
-    for unit in SERVICES:
+    for unit in [*SERVICES, *UNITS.glob("*.timer")]:
         path = directory / unit.name
         path.write_text(unit.read_text().replace(COMMAND, str(Path(sys.executable).parent / "gantry")))
         paths.append(str(path))

@@ -245,6 +245,8 @@ def queue_ends(disk: Disk, layout: Layout, log_start: int) -> tuple[int, list[Qu
 
 def _size_of_any_queue(disk: Disk, directory: str) -> int:
     for topic in disk.list(directory):
+        if not disk.is_dir(os.path.join(directory, topic)):
+            continue
         for queue in disk.list(os.path.join(directory, topic)):
             if size := _size_of_first(disk, os.path.join(directory, topic, queue)):
                 return size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gantrymq.backup.manifest import LOG_PARTS, TABLES, Stored
+from gantrymq.backup.manifest import LOG_PARTS, MANIFESTS, TABLES, Stored
 from gantrymq.backup.reading import backups_in
 from gantrymq.backup.rules import too_old, without_use
 from gantrymq.backup.target import Target
@@ -25,8 +25,11 @@ def prune(target: Target, before_ms: int, *, dry_run: bool) -> Pruned:
     """Delete the backups that were taken before this time, ms since 1970; the newest one stays. Interrupted, it leaves
     objects that the next call deletes.
 
-    Raises BackupRefused when a manifest is damaged, because nobody knows what it needs; StoreError.
+    Raises BackupRefused when there is no backup, or when a manifest is damaged, because nobody knows what it needs;
+    StoreError.
     """
+    if not target.sizes(MANIFESTS):
+        raise BackupRefused(f"there is no backup in {target.place}")
     with target.held():
         found = backups_in(target)
         if found.damaged:
