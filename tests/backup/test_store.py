@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -333,3 +335,28 @@ def test_an_object_that_is_deleted_meanwhile_is_stored_again(scene: Scene) -> No
         await store.close()
 
     run(work())
+
+
+@pytest.mark.slow
+def test_a_backup_does_not_hold_the_log_in_memory(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    mib = 1 << 20
+    monkeypatch.setattr(live_store, "PART_BYTES", mib)
+
+    async def work() -> int:
+        store = open_store(small(scene.store, mapped_file_size_commit_log=8 * mib))
+        for _ in range(24):
+            await durable(store, store.append([record(body=bytes(60_000)) for _ in range(17)]))
+        gc.collect()
+        gc.disable()  # nothing may wait for it: a part is tens of MB
+        tracemalloc.start()
+        try:
+            taken = scene.take()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+            gc.enable()
+        assert taken.sent_bytes > 20 * mib
+        await store.close()
+        return peak
+
+    assert run(work()) < 8 * mib

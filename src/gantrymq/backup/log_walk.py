@@ -58,10 +58,14 @@ class RecordWalk:
             if not SMALLEST_RECORD_BYTES <= size <= min(LARGEST_RECORD_BYTES, end_of_file - place):
                 self.bad = CorruptRecord(place, f"a size of {size} bytes is impossible")
                 return
+            if at + size > len(data):
+                self.bad = CorruptRecord(place, "it is cut off")
+                return
             try:
                 parsed = parse(data, at, place)
             except CorruptRecord as error:
-                self.bad = error
+                # Not the error itself: its traceback holds the data, in a circle that lives until the next collection.
+                self.bad = CorruptRecord(place, error.reason)
                 return
             self.position += size
             self._count(parsed[5])
