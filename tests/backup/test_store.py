@@ -360,3 +360,18 @@ def test_a_backup_does_not_hold_the_log_in_memory(scene: Scene, monkeypatch: pyt
         return peak
 
     assert run(work()) < 8 * mib
+
+
+def test_an_older_backup_does_not_silently_take_the_place_of_a_damaged_one(scene: Scene) -> None:
+    async def work() -> None:
+        store = await filled(scene, 10)
+        old = scene.take().stored
+        await more(store, 10)
+        new = scene.take().stored
+        await store.close()
+        with flipped(scene.backups / new.name, 50):
+            with pytest.raises(BackupDamaged, match="Name a whole backup with --backup"):
+                scene.restore()
+            assert scene.restore(backup_id=old.id).records == 10
+
+    run(work())

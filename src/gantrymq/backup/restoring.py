@@ -78,8 +78,8 @@ class Restoring:
 
     def _choice(self, at_ms: int | None, backup_id: str | None) -> Choice:
         found = backups_in(self.target)
-        if found.damaged and not found.whole:
-            raise BackupDamaged(found.damaged[0])
+        if found.damaged and backup_id is None:  # it may be the one that is wanted
+            raise BackupDamaged(f"{found.damaged[0]}. Name a whole backup with --backup")
         whole = found.whole
         if backup_id is not None:
             whole = [one for one in whole if one.id == backup_id]
