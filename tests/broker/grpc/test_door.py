@@ -12,6 +12,8 @@ import grpc.aio
 import pytest
 
 from gantrymq.access.values import User
+from gantrymq.broker.pop.holds import Hold
+from gantrymq.broker.pop.values import PopDelivery, Renewed
 from gantrymq.broker.roles import Role
 from gantrymq.errors import Unreachable
 from gantrymq.grpc import service_pb2 as service
@@ -27,6 +29,7 @@ from gantrymq.grpc.definition_pb2 import (
 )
 from gantrymq.grpc.pool import SERVICE
 from gantrymq.message import flags
+from gantrymq.message.receipt_handle import parse
 from gantrymq.protocol.bodies.heartbeat import ConsumerIdList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.files.groups import Group
@@ -304,6 +307,36 @@ def test_a_change_of_the_invisible_time_gives_a_handle_that_counts(tmp_path: Pat
         assert (await client.ack("orders", *got)).status.code == Code.OK
 
     story(work, tmp_path)
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_renewed_message_is_acknowledged_with_its_first_handle_after_a_restart(tmp_path: Path, orderly: bool) -> None:
+    """The door renews for the first time after 40 s; here that is asked of the broker, as the door does it."""
+
+    async def before(running: Cluster, client: GrpcClient) -> None:
+        running.broker.groups.update(Group(group_name="group", consume_message_orderly=orderly))
+        await client.send(message("orders", b"1", message_group="g"))
+        for queue in range(4) if orderly else (-1,):
+            _, got = await client.receive("orders", queue=queue, seconds=0, renew=True)
+            received.extend(got)
+        handle = parse(received[0].system_properties.receipt_handle)
+        delivery = PopDelivery("group", "orders", handle.queue_id, handle.offset, str(handle))
+        outcome: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        at_once = running.broker.popping.acks.change_invisible_time(
+            delivery, 100, suspend=False, done=outcome.set_result, hold=Hold("client-1\n", handle.pop_time)
+        )
+        assert isinstance(at_once or await outcome, Renewed)
+
+    async def after(running: Cluster, client: GrpcClient) -> None:
+        assert (await client.ack("orders", received[0])).status.code == Code.OK
+        for queue in range(4) if orderly else (-1,):
+            status, _ = await client.receive("orders", queue=queue, seconds=0.5 if not orderly else 0)
+            assert status.code == Code.MESSAGE_NOT_FOUND
+        assert running.broker.popping.consumption.held() == []
+
+    received: list[Message] = []
+    story(before, tmp_path)
+    story(after, tmp_path)
 
 
 async def forward(client: GrpcClient, received: Message) -> Status:

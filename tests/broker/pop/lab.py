@@ -12,6 +12,7 @@ from gantrymq.broker.metrics.counters import MessageCounters
 from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.check_point import Ack
 from gantrymq.broker.pop.consumption import PopConsumption
+from gantrymq.broker.pop.holds import NOBODY, Hold
 from gantrymq.broker.pop.queues import PopChecks
 from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.values import PopDelivery, Popped, Wanted
@@ -208,7 +209,7 @@ class PopLab:
                 item.topic, GROUP, handle.queue_id, handle.offset, handle.pop_time
             )
 
-    def change(self, item: Given, invisible_ms: int) -> tuple[bool, Call]:
+    def change(self, item: Given, invisible_ms: int, hold: Hold = NOBODY) -> tuple[bool, Call]:
         """(whether the delivery was still going on, the call)"""
         call = Call()
 
@@ -219,7 +220,15 @@ class PopLab:
         handle = item.handle
         try:
             going_on = self.consumption.deliveries.change(
-                item.topic, GROUP, handle.queue_id, handle.offset, handle, invisible_ms, suspend=False, done=done
+                item.topic,
+                GROUP,
+                handle.queue_id,
+                handle.offset,
+                handle,
+                invisible_ms,
+                suspend=False,
+                done=done,
+                hold=hold,
             )
         except Refused:
             return True, Call(True, StoreError("refused"))

@@ -64,14 +64,14 @@ class AckMethods:
 
     async def _end(self, topic: str, group: str, text: str) -> None:
         """The delivery is over. Raises Refused."""
-        named, where, handle = self._delivery(topic, group, text)
+        named, where, handle = await self._delivery(topic, group, text)
         outcome = Outcome[None]()
         delivery = PopDelivery(group, where, handle.queue_id, handle.offset, str(handle))
         if not self._acks.ack(delivery, outcome.tell):
             await outcome.get()
         self._held.release(group, where, named)
 
-    def _delivery(self, topic: str, group: str, text: str) -> tuple[ReceiptHandle, str, ReceiptHandle]:
+    async def _delivery(self, topic: str, group: str, text: str) -> tuple[ReceiptHandle, str, ReceiptHandle]:
         """The handle that the client has, the topic that the message lies in, and the handle that counts."""
         try:
             named = parse(text)
@@ -80,6 +80,7 @@ class AckMethods:
         where = real_topic(topic, group, named.kind)
         if where is None or named.offset < 0:
             raise Rejected(Code.INVALID_RECEIPT_HANDLE, f"{text[:200]!r} is not a receipt handle of this broker")
+        await self._held.settled(group, where, named)
         handle = self._held.current(group, where, named)
         if not handle.orderly and handle.visible_at <= self._clock.wall_ms():
             raise Rejected(
@@ -95,7 +96,7 @@ class AckMethods:
         ms = asked.seconds * 1000 + asked.nanos // 1_000_000
         if not 0 <= ms <= LONGEST_INVISIBLE_MS:
             raise Rejected(Code.ILLEGAL_INVISIBLE_TIME, f"invisible_duration is {ms} ms; use 0 s to 12 h")
-        named, where, handle = self._delivery(topic, group, request.receipt_handle)
+        named, where, handle = await self._delivery(topic, group, request.receipt_handle)
         outcome = Outcome[Renewed]()
         at_once = self._acks.change_invisible_time(
             PopDelivery(group, where, handle.queue_id, handle.offset, str(handle)), ms,
@@ -117,7 +118,7 @@ class AckMethods:
         makes no second dead letter: the client may ask again."""
         topic, group = check_topic(request.topic.name), check_group(request.group.name)
         caller.demand(POP, (topic,), (group,))
-        named, where, handle = self._delivery(topic, group, request.receipt_handle)
+        named, where, handle = await self._delivery(topic, group, request.receipt_handle)
         delivery = PopDelivery(group, where, handle.queue_id, handle.offset, str(handle))
         letter = self._backs.dead_letter(caller.client, group, self._letters.log_offset_of(delivery))
         if letter is None:

@@ -36,6 +36,8 @@ FIRST_ID: Final = 1 << 40
 UNSENT_MAX: Final = 1_000
 """Commands that may wait for one client that does not read them."""
 MAX_CLIENTS: Final = 20_000
+NAME_MAX: Final = 512
+"""Characters of a name that is noted with each delivery that is prolonged."""
 _numbers = itertools.count(FIRST_ID)
 
 _CONSUMERS: Final = frozenset({ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER})
@@ -61,6 +63,12 @@ class GrpcClient:
         self.topics: set[str] = set()
         """Those that it sends messages of transactions to, and those of its settings, if it is a producer."""
         self._commands: asyncio.Queue[TelemetryCommand | None] | None = None
+
+    @property
+    def name(self) -> str:
+        """Names it also after the next start of the door; empty when its id is too long to be noted."""
+        name = "\n".join(_key(self.client_id, self.user))
+        return name if len(name) <= NAME_MAX else ""
 
     @property
     def writable(self) -> bool:
@@ -150,6 +158,11 @@ class GrpcClients:
         if client.address != address:  # it has opened another connection
             client.address, client.host = address, pack_host(address)
         return client
+
+    def named(self, name: str) -> GrpcClient | None:
+        """The client of ``GrpcClient.name``, if it was heard since the start."""
+        client_id, _, user = name.rpartition("\n")
+        return self._clients.get((client_id, user))
 
     def drop(self, client: GrpcClient) -> None:
         """It says goodbye, or is silent for too long."""

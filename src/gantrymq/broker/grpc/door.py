@@ -73,7 +73,9 @@ class GrpcDoor:
         calls = Calls(self._clients, guard, broker.gate, self._ground.client_limits, latency)
         broker.metrics.share(RPC_LATENCY, latency.read)
         broker.metrics.declare(PROXY_UP, lambda: (((LOCAL,), 1),))
-        self._held = HeldDeliveries(operations.consuming.popping.acks, clock)
+        popping = operations.consuming.popping
+        self._held = HeldDeliveries(popping.acks, clock, self._clients.named)
+        self._held.resume(popping.consumption.held())
         membership = Membership(config, clock, operations, self._clients, calls)
         own = address_of(config.network.broker_ip1, config.network.grpc_port)
         return methods_of(

@@ -13,6 +13,7 @@ from typing import Final
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.check_point import Ack, CheckPoint, Key
 from gantrymq.broker.pop.cursors import Cursors
+from gantrymq.broker.pop.holds import NOBODY, Hold
 from gantrymq.broker.pop.order_blocks import OrderBlocks
 from gantrymq.broker.pop.queues import PopChecks
 from gantrymq.broker.pop.revive_log import Line, ReviveLog
@@ -109,10 +110,11 @@ class PopAcks:
                 )
 
     def change_invisible_time(
-        self, delivery: PopDelivery, invisible_ms: int, *, suspend: bool, done: RenewDone
+        self, delivery: PopDelivery, invisible_ms: int, *, suspend: bool, done: RenewDone, hold: Hold = NOBODY
     ) -> Renewed | None:
         """Let the message be invisible for ``invisible_ms`` from now. The new parts of its receipt handle; None when
-        ``done`` gets them, durable. ``suspend``: the delivery does not count as an attempt.
+        ``done`` gets them, durable. ``suspend``: the delivery does not count as an attempt. ``hold``: for whom a door
+        does this by itself.
         """
         self._checks.queue(delivery.topic, delivery.queue_id)
         first, end = self._store.queue_range(delivery.topic, delivery.queue_id)
@@ -122,7 +124,7 @@ class PopAcks:
             raise Refused(Refusal.PARAMETER_INVALID, f"invisibleTime is {invisible_ms}; 0 to {MAX_INVISIBLE_MS} ms")
         handle = _handle(delivery.receipt_handle)
         if handle.orderly:
-            return self._change_in_order(delivery, handle, invisible_ms)
+            return self._change_in_order(delivery, handle, invisible_ms, hold.holder)
 
         def changed(pop_time: int, error: StoreError | None) -> None:
             if error is None:
@@ -132,7 +134,7 @@ class PopAcks:
 
         going_on = self._deliveries.change(
             delivery.topic, delivery.group, delivery.queue_id, delivery.offset, handle, invisible_ms,
-            suspend=suspend, done=changed,
+            suspend=suspend, done=changed, hold=hold,
         )  # fmt: skip
         if not going_on:
             # Apache's broker says it did it, although somebody else may have got the message meanwhile.
@@ -142,9 +144,11 @@ class PopAcks:
             )
         return None
 
-    def _change_in_order(self, delivery: PopDelivery, handle: ReceiptHandle, invisible_ms: int) -> Renewed:
+    def _change_in_order(
+        self, delivery: PopDelivery, handle: ReceiptHandle, invisible_ms: int, holder: str
+    ) -> Renewed:  # fmt: skip
         visible_at = self._deliveries.change_in_order(
-            delivery.topic, delivery.group, delivery.queue_id, delivery.offset, handle.pop_time, invisible_ms
+            delivery.topic, delivery.group, delivery.queue_id, delivery.offset, handle.pop_time, invisible_ms, holder
         )
         return Renewed(handle.pop_time, visible_at - handle.pop_time, handle.revive_queue)
 
@@ -230,7 +234,7 @@ class Deliveries:
 
     def change(
         self, topic: str, group: str, queue_id: int, offset: int, handle: ReceiptHandle, invisible_time: int, *,
-        suspend: bool, done: Callable[[int, StoreError | None], None],
+        suspend: bool, done: Callable[[int, StoreError | None], None], hold: Hold = NOBODY,
     ) -> bool:  # fmt: skip
         """Let a message be invisible for ``invisible_time`` ms from now; ``done`` gets the new pop time, durable.
 
@@ -245,7 +249,10 @@ class Deliveries:
         # The old check point may be of this millisecond, too, and must not be taken for the new one.
         while self._revive_log.ledger.get((topic, group, queue_id, offset, now, handle.broker_name)) is not None:
             now += 1
-        point = CheckPoint(topic, group, queue_id, offset, now, invisible_time, handle.broker_name, (0,), suspend)
+        point = CheckPoint(
+            topic, group, queue_id, offset, now, invisible_time, handle.broker_name, (0,), suspend, hold.holder,
+            hold.first_pop,
+        )  # fmt: skip
         try:
             self._revive_log.write(
                 [Line(revive_queue, point), Line(revive_queue, Ack(key, (offset,)))], partial(done, now)
@@ -275,12 +282,12 @@ class Deliveries:
         return key[4] < self._began and visible_at > now and 0 <= revive_queue < self._config.pop.revive_queue_num
 
     def change_in_order(
-        self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, invisible_ms: int
+        self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, invisible_ms: int, holder: str = ""
     ) -> int:  # fmt: skip
         """Show a message of the last orderly batch again ``invisible_ms`` from now; the time of that, by the clock that
         said ``pop_time``."""
         ahead_ms = self._blocks.ahead_ms(topic, group, queue_id)
         visible_at = self._time.now_ms() + (self._time.skew_ms() if ahead_ms is None else ahead_ms) + invisible_ms
         if offset >= (self._offsets.get(group, topic, queue_id) or 0):
-            self._blocks.change(topic, group, queue_id, offset, pop_time, visible_at)
+            self._blocks.change(topic, group, queue_id, offset, pop_time, visible_at, holder)
         return visible_at

@@ -5,6 +5,7 @@ or bAck for several) names the check point by topic, group, queue, start offset,
 
     ck    bm  bit map, 0   bn  broker   c  group   d  distances from so   it  invisible ms   n  messages   pt  pop time
           q   queue        ro  0        so start   sp count no attempt    t   topic          rp  times put again
+          gh  for whom a door prolongs it, and    gf  the pop that began it (ours; Apache's brokers pass them over)
     ack   ao  offset   (bAck: aol  offsets)   bn c pt q so t  of the check point
 
 Apache parks these records in its timer until they are due. Ours are put into the revive topic at once: that is half the
@@ -62,6 +63,10 @@ class CheckPoint:
     """Of the messages from ``start_offset``."""
     suspend: bool = False
     """The delivery does not count as an attempt."""
+    holder: str = ""
+    """The client for which a door prolongs the delivery while it lives."""
+    first_pop: int = 0
+    """ms since 1970 of the pop that began such a delivery: its client has the receipt handle of that one."""
 
     @property
     def key(self) -> Key:
@@ -97,6 +102,8 @@ class _CheckPointBody(msgspec.Struct, frozen=True):
     broker_name: str | None = msgspec.field(name="bn", default=None)
     distances: list[int] | None = msgspec.field(name="d", default=None)
     suspend: bool = msgspec.field(name="sp", default=False)
+    holder: str = msgspec.field(name="gh", default="")
+    first_pop: int = msgspec.field(name="gf", default=0)
 
 
 class _AckBody(msgspec.Struct, frozen=True):
@@ -116,11 +123,12 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def check_point_body(point: CheckPoint) -> bytes:
+    renewed = {"gf": point.first_pop, "gh": point.holder} if point.holder else {}
     return _encode(
         {
-            "bm": 0, "bn": point.broker_name, "c": point.group, "d": point.distances, "it": point.invisible_time,
-            "n": len(point.distances), "pt": point.pop_time, "q": point.queue_id, "reviveTime": point.visible_at,
-            "ro": 0, "so": point.start_offset, "sp": point.suspend, "t": point.topic,
+            **renewed, "bm": 0, "bn": point.broker_name, "c": point.group, "d": point.distances,
+            "it": point.invisible_time, "n": len(point.distances), "pt": point.pop_time, "q": point.queue_id,
+            "reviveTime": point.visible_at, "ro": 0, "so": point.start_offset, "sp": point.suspend, "t": point.topic,
         }
     )  # fmt: skip
 
@@ -155,7 +163,7 @@ def decode(record: StoredMessage, broker_name: str) -> CheckPoint | Ack | None:
             distances = tuple(body.distances or range(max(body.count, 1)))
             return CheckPoint(
                 body.topic, body.group, body.queue_id, body.start_offset, body.pop_time, body.invisible_time,
-                body.broker_name or broker_name, distances, body.suspend,
+                body.broker_name or broker_name, distances, body.suspend, body.holder, body.first_pop,
             )  # fmt: skip
         if tag in (ACK_TAG, BATCH_ACK_TAG):
             ack = _decode_ack(record.body)

@@ -18,6 +18,7 @@ from gantrymq.broker.pop.acks import Deliveries
 from gantrymq.broker.pop.check_point import Ack, CheckPoint
 from gantrymq.broker.pop.cursors import Cursors, Taken
 from gantrymq.broker.pop.dead_letters import DeadLetters
+from gantrymq.broker.pop.holds import HeldDelivery, held_deliveries
 from gantrymq.broker.pop.order_blocks import OrderBlocks
 from gantrymq.broker.pop.queues import PopQueues
 from gantrymq.broker.pop.revive_log import Line, ReviveLog
@@ -149,6 +150,10 @@ class PopConsumption:
         else:
             self._write_check_points(wanted, popped, given)
         return popped
+
+    def held(self) -> list[HeldDelivery]:
+        """The deliveries that a door has prolonged for their clients."""
+        return list(held_deliveries(self.revive_log.ledger, self.blocks, self._config.identity.broker_name))
 
     def peek(self, wanted: Wanted) -> Popped:
         """Look without taking. Raises Refused."""

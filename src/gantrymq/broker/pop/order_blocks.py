@@ -33,6 +33,8 @@ class Block:
     """Offset to earlier deliveries, where there were any."""
     ahead_ms: int = 0
     """How far the clock that said the times here is ahead of the one that the caller asks with."""
+    holders: dict[int, str] = field(default_factory=dict)
+    """Offset to the client for which a door prolongs its delivery."""
 
     def ends_at(self, now_ms: int) -> int | None:
         """When the queue opens without further acknowledgements, by the caller's clock; None when it is open."""
@@ -119,6 +121,14 @@ class OrderBlocks:
         self.changed = True
         return Acked(block.next_offset())
 
+    def all(self) -> list[tuple[str, str, int, Block]]:
+        """(topic, group, queue id, last batch) of every queue."""
+        return [
+            (topic, group, queue_id, block)
+            for (topic, group), queues in self._table.items()
+            for queue_id, block in queues.items()
+        ]
+
     def last(self, topic: str, group: str, queue_id: int) -> Block | None:
         """The last batch of a queue."""
         return self._table.get((topic, group), {}).get(queue_id)
@@ -128,11 +138,17 @@ class OrderBlocks:
         block = self._table.get((topic, group), {}).get(queue_id)
         return None if block is None else block.ahead_ms
 
-    def change(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, visible_at: int) -> None:
-        """Change the time at which a message becomes visible again."""
+    def change(
+        self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, visible_at: int, holder: str = ""
+    ) -> None:  # fmt: skip
+        """Change the time at which a message becomes visible again. ``holder``: for whom a door does that."""
         block = self._table.get((topic, group), {}).get(queue_id)
         if block is not None and block.pop_time == pop_time:
             block.visible_at[offset] = visible_at
+            if holder:
+                block.holders[offset] = holder
+            else:
+                block.holders.pop(offset, None)
             self.changed = True
 
     def open(self, topic: str, group: str, queue_id: int) -> None:
@@ -185,6 +201,7 @@ def _block_content(block: Block) -> dict[str, Any]:
     return {
         "a": block.attempt_id,
         "cm": acked if acked < 1 << 63 else acked - (1 << 64),
+        "gh": dict(block.holders) or None,
         "i": block.invisible_time,
         "l": block.consumed_at,
         "o": [first, *(offset - first for offset in block.offsets[1:])],
@@ -203,4 +220,5 @@ def _block(value: Mapping[Any, Any]) -> Block:
         {offset for place, offset in enumerate(offsets) if bits >> place & 1},
         {int(offset): int(time) for offset, time in (value.get("ot") or {}).items()},
         {int(offset): int(count) for offset, count in (value.get("oc") or {}).items()},
+        holders={int(offset): str(holder) for offset, holder in (value.get("gh") or {}).items()},
     )  # fmt: skip

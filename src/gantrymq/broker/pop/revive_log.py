@@ -28,6 +28,7 @@ from gantrymq.broker.pop.check_point import (
     revive_topic,
 )
 from gantrymq.broker.pop.cursors import Cursors
+from gantrymq.broker.pop.holds import RESUME_MS
 from gantrymq.broker.pop.ledger import Ledger, OpenPoint, PopCounts
 from gantrymq.broker.pop.revive import topics_of_copies
 from gantrymq.broker.registries.offsets import ConsumerOffsets
@@ -176,7 +177,7 @@ class ReviveLog:
         if foreign:
             self.changed()
 
-    def _apply(self, record: StoredMessage) -> CheckPoint | None:
+    def _apply(self, record: StoredMessage, *, at_start: bool = False) -> CheckPoint | None:
         self.ledger.passed(record.queue_id, record.queue_offset)
         try:
             entry = decode(record, self._broker)
@@ -190,6 +191,8 @@ class ReviveLog:
             opened = self._open(record.queue_id, record.queue_offset, record.log_offset, entry, late=late)
             if opened.pending and late:
                 self.ledger.postpone(opened, max(opened.due_at, self._time.now_ms()) + GRACE_MS)
+            elif opened.pending and at_start and entry.holder:
+                self.ledger.postpone(opened, max(opened.due_at, self._time.now_ms() + RESUME_MS))
             return entry
         return None
 
@@ -213,7 +216,7 @@ class ReviveLog:
                 if result.next_offset <= offset:
                     break
                 for record in scan(result.data):
-                    point = self._apply(record)
+                    point = self._apply(record, at_start=True)
                     if point is not None and applied is not None and record.queue_offset > applied:
                         cursors.recover((point.group, point.topic, point.queue_id), point.next_offset)
                 offset = result.next_offset
