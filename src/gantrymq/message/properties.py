@@ -73,7 +73,9 @@ FIRST_POP_TIME: Final = "1ST_POP_TIME"
 DEAD_LETTER_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
 DEAD_LETTER_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
 TRACE_CONTEXT: Final = "TRACE_CONTEXT"
-"""What a client of gRPC says of the trace that a message belongs to."""
+"""What a client of gRPC says of the trace that a message belongs to: a ``traceparent``, if it is one of W3C."""
+TRACE_PARENT: Final = "traceparent"
+"""The same as OpenTelemetry has it in clients of remoting."""
 
 DELAYS: Final = frozenset({DELAY, TIMER_DELAY_SECONDS, TIMER_DELAY_MS, TIMER_DELIVER_MS})
 """A message with any of these is delayed."""

@@ -28,7 +28,7 @@ from gantrymq.grpc.definition_pb2 import (
     TransactionResolution,
 )
 from gantrymq.grpc.pool import SERVICE
-from gantrymq.message import flags
+from gantrymq.message import flags, properties
 from gantrymq.message.receipt_handle import parse
 from gantrymq.protocol.bodies.heartbeat import ConsumerIdList
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -38,12 +38,14 @@ from gantrymq.protocol.headers.consumer import ConsumerListByGroup
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.runtime.limits.refusals import Reason
+from gantrymq.store.queues.consume_queue import Entry
 from tests.support.brokers import Cluster, cluster, until
 from tests.support.grpc_client import GrpcClient, consumer, free_port, message, producer, resource
 from tests.support.safety import EVERYTHING, LateReplica
 
 COMMIT, ROLLBACK = TransactionResolution.COMMIT, TransactionResolution.ROLLBACK
 UNKNOWN = TransactionResolution.TRANSACTION_RESOLUTION_UNSPECIFIED
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01orders\x02UNIQ_KEY\x01half-1\x02"
 
 
@@ -307,6 +309,28 @@ def test_a_change_of_the_invisible_time_gives_a_handle_that_counts(tmp_path: Pat
         assert (await client.ack("orders", *got)).status.code == Code.OK
 
     story(work, tmp_path)
+
+
+def test_a_trace_goes_on_through_both_doors(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        await running.sent("orders", b"remoting", f"traceparent\x01{TRACE}\x02tracestate\x01a=1\x02")
+        await client.send(message("orders", b"grpc", trace_context=TRACE))
+        _, got = await client.receive("orders")
+        for one in got:
+            assert one.system_properties.trace_context == TRACE
+        by_body = {one.body: dict(one.user_properties) for one in got}
+        assert by_body == {b"remoting": {"traceparent": TRACE, "tracestate": "a=1"}, b"grpc": {}}
+        stored = [running.broker.store.read(entry.log_offset) for entry in entries(running, "orders")]
+        texts = {one.body: properties.decode(one.properties_text) for one in stored if one is not None}
+        assert texts[b"grpc"]["TRACE_CONTEXT"] == TRACE, "where consumers of remoting find it"
+
+    story(work, tmp_path)
+
+
+def entries(running: Cluster, topic: str) -> list[Entry]:
+    store = running.broker.store
+    found = [store.entry(topic, queue, offset) for queue in range(4) for offset in range(9)]
+    return [entry for entry in found if entry is not None]
 
 
 @pytest.mark.parametrize("orderly", [False, True])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,20 @@ def test_a_message_comes_as_it_was_sent(user: dict[str, str], tag: str) -> None:
     for field in ("tag", "keys", "message_group", "trace_context", "message_id"):
         assert getattr(got.system_properties, field) == getattr(sent.system_properties, field)
     assert got.body == b"body"
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"traceparent": "00-a-b-01"}, "00-a-b-01"),
+        ({"traceparent": "00-a-b-01", "TRACE_CONTEXT": "other"}, "other"),
+        ({}, ""),
+    ],
+)
+def test_the_trace_of_a_client_of_remoting_goes_on(values: dict[str, str], told: str) -> None:
+    got = message_of(stored(properties.encode({"UNIQ_KEY": "id", **values})), "orders")
+    assert got.system_properties.trace_context == told
+    assert got.user_properties.get("traceparent") == values.get("traceparent"), "a property of the sender, too"
 
 
 def test_what_the_broker_added_is_not_told() -> None:

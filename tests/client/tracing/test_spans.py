@@ -17,6 +17,7 @@ from gantrymq.aio import (
     Producer,
     PullConsumer,
     PushConsumer,
+    SimpleConsumer,
     TransactionProducer,
 )
 from gantrymq.client import sync
@@ -193,6 +194,45 @@ def test_a_poll_is_received_processed_and_committed(tmp_path: Path) -> None:
         assert recorded.linked(recorded.one("receive T")) == ["send T"]
 
     run(test)
+
+
+def test_what_a_simple_consumer_receives_is_processed_and_acknowledged(tmp_path: Path) -> None:
+    async def test() -> None:
+        with recording() as recorded:
+            async with server(tmp_path) as address, Producer("PG", name_servers=address) as producer:
+                await producer.send(Message("T", "1"))
+                consumer = SimpleConsumer("CG", name_servers=address, from_where=FIRST)
+                async with consumer.subscribe("T"):
+                    (message,) = await consumer.receive(1, 60_000)
+                    with consumer.processing(message):
+                        recorded.tracer.start_span("work").end()
+                    await consumer.ack(message)
+        assert recorded.names() == ["ack T", "process T", "receive T", "send T", "work"]
+        for name in ("process T", "ack T"):
+            assert recorded.parent(recorded.one(name)) == "send T"
+        assert recorded.parent(recorded.one("work")) == "process T"
+        assert recorded.linked(recorded.one("receive T")) == ["send T"]
+
+    run(test)
+
+
+W3C = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.mark.parametrize(
+    ("values", "parent"),
+    [
+        ({"TRACE_CONTEXT": W3C}, "b7ad6b7169203331"),
+        ({"TRACE_CONTEXT": "something else"}, None),
+        ({"TRACE_CONTEXT": W3C, "traceparent": W3C.replace("-b7", "-c8")}, "c8ad6b7169203331"),
+        ({"TRACE_CONTEXT": W3C, "traceparent": "damaged"}, "b7ad6b7169203331"),
+    ],
+)
+def test_the_trace_of_a_client_of_grpc_goes_on(values: dict[str, str], parent: str | None) -> None:
+    from gantrymq.client.tracing.spans import context_of
+
+    found = context_of(values)
+    assert (None if found is None else f"{trace.get_current_span(found).get_span_context().span_id:016x}") == parent
 
 
 class Listener:

@@ -57,7 +57,7 @@ def message_of(stored: StoredMessage, topic: str) -> Message:
         system.tag = tag
     if group := values.get(properties.SHARDING_KEY):
         system.message_group = group
-    if trace := values.get(properties.TRACE_CONTEXT):
+    if trace := values.get(properties.TRACE_CONTEXT) or values.get(properties.TRACE_PARENT):
         system.trace_context = trace
     if (at := values.get(properties.TIMER_DELIVER_MS) or values.get(properties.TIMER_OUT_MS)) and at.isdigit():
         set_ms(system.delivery_timestamp, int(at))

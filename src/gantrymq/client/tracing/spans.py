@@ -12,11 +12,12 @@
 | ``check T``                  | SERVER   | the half, also in another process                     |
 | ``receive T``                | CLIENT   | the caller's span; links to the messages              |
 | ``process T``                | CONSUMER | the message's span, if there is one message; links    |
-| ``nack T``                   | CLIENT   | the message's span                                    |
+| ``nack T``, ``ack T``        | CLIENT   | the message's span                                    |
 | ``commit``                   | CLIENT   | the caller's span                                     |
 
 A message carries the context of the PRODUCER span in its properties ``traceparent`` and ``tracestate`` (or as the
 program's propagators say), where OpenTelemetry's Java agent has it, too. A message that has a context already keeps it.
+Clients of gRPC may have it in TRACE_CONTEXT instead, which is read if there is nothing else.
 
 A span for several messages links to the context of each, and has no message's context as its parent.
 """
@@ -33,6 +34,7 @@ from typing import Any, Final
 from opentelemetry import context, propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from gantrymq.client.connection.endpoint import Endpoint
 from gantrymq.client.connection.namespaces import without_namespace
@@ -41,6 +43,7 @@ from gantrymq.client.message_listener import MessageListener, read_answer
 from gantrymq.client.results import SendResult, TransactionSendResult
 from gantrymq.client.tracing import attributes as names
 from gantrymq.client.tracing.watch import Act, Check, LocalTransaction, Watch
+from gantrymq.message import properties
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.runtime.addresses import split_address
@@ -54,6 +57,7 @@ SETTLED: Final = {
 LATER: Final = "RECONSUME_LATER"
 """``error.type`` of a listener that asked for another delivery without an exception."""
 _NS_PER_MS: Final = 1_000_000
+_W3C: Final = TraceContextTextMapPropagator()
 NOBODY: Final = Context()
 """The parent of a span that continues nothing. The current context of a client's own task is that of the code which
 started the client."""
@@ -62,6 +66,12 @@ started the client."""
 def context_of(values: Mapping[str, str]) -> Context | None:
     """The context that a message carries in its properties; None when it carries none."""
     found = propagate.extract(values, context=Context())
+    if trace.get_current_span(found).get_span_context().is_valid:
+        return found
+    of_grpc = values.get(properties.TRACE_CONTEXT)
+    if of_grpc is None:
+        return None
+    found = _W3C.extract({properties.TRACE_PARENT: of_grpc}, context=Context())
     return found if trace.get_current_span(found).get_span_context().is_valid else None
 
 
