@@ -170,3 +170,72 @@ def test_a_promoted_broker_takes_no_old_dead_letter_for_one_of_a_new_delivery(tm
     lab.open()
     lab.offsets.reset(GROUP, TOPIC, 0, 0)
     assert [one.body for one in lab.pop(order=True).messages] == ["a"]
+
+
+@pytest.mark.parametrize("given_up", ["a", "b"])
+def test_nor_after_many_kills(tmp_path: Path, given_up: str) -> None:
+    lab = lab_with(tmp_path, "a", "b", orderly=True)
+    (item,) = (one for one in lab.pop(order=True).messages if one.body == given_up)
+    assert lab.give_up(item)[1].accepted
+    for noted in (False, True, False):
+        again(lab)
+        came = {one.body: one for one in lab.pop(order=True).messages}
+        assert lab.give_up(came[given_up])[0] is False
+        if noted:
+            lab.note()
+    lab.ack_in_order(*(one for one in came.values() if one.body != given_up))
+    lab.save()
+    lab.note()
+    assert "givenUp" not in lab.delivered.content(), "the files know about it"
+    again(lab)
+    lab.clock.advance(120.0)
+    assert (lab.bodies(LETTERS), lab.pop(order=True).messages) == ([given_up], [])
+
+
+def test_its_old_consumer_and_its_new_one_give_an_orderly_message_up_at_the_same_time(tmp_path: Path) -> None:
+    lab = lab_with(tmp_path, "a", "b", orderly=True)
+    old = lab.pop(order=True).messages[0]
+    again(lab)  # nothing was saved, so the old one is not known to be over
+    lab.disk.hold()
+    calls = [lab.give_up(old)[1]]
+    new, other = lab.pop(order=True).messages
+    calls.append(lab.give_up(new)[1])
+    lab.disk.release()
+    assert [call.accepted for call in calls] == [True, True]
+    assert lab.bodies(LETTERS) == ["a"]
+    lab.ack_in_order(other)
+    lab.clock.advance(120.0)
+    assert lab.pop(order=True).messages == []
+
+
+def test_a_dead_letter_of_a_message_that_is_in_no_batch_is_remembered(tmp_path: Path) -> None:
+    """Its old consumer asks after a kill, while the group begins with the first message of the queue again."""
+    lab = lab_with(tmp_path, "a", "b", "c", orderly=True)
+    old = lab.pop(order=True).messages[2]
+    again(lab)
+    lab.disk.hold()
+    _, call = lab.give_up(old)
+    (first,) = lab.pop(1, order=True).messages
+    lab.disk.release()
+    assert (call.accepted, first.body) == (True, "a")
+    lab.ack_in_order(first)
+    for _ in range(2):
+        came = {one.body: one for one in lab.pop(order=True).messages}
+        assert lab.give_up(came["c"])[0] is False
+        again(lab)
+    assert lab.bodies(LETTERS) == ["c"]
+
+
+def test_a_dead_letter_behind_a_message_in_hand_is_remembered_when_the_files_are_of_different_times(
+    tmp_path: Path,
+) -> None:
+    lab = lab_with(tmp_path, "a", "b", orderly=True)
+    _, second = lab.pop(order=True).messages
+    assert lab.give_up(second)[1].accepted
+    lab.save()
+    lab.note()
+    (lab.root / "config" / "consumerOrderInfo.json").unlink()  # as if its last write had been lost
+    again(lab)
+    came = {one.body: one for one in lab.pop(order=True).messages}
+    assert set(came) == {"a", "b"} and lab.give_up(came["b"])[0] is False
+    assert lab.bodies(LETTERS) == ["b"]

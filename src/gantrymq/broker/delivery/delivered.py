@@ -54,6 +54,9 @@ class Noted:
     """How far the time of the timer was ahead of the wall clock, and"""
     timer_ms: int
     """that time, when this was written."""
+    given_up: tuple[tuple[str, str, int, int], ...] = ()
+    """(group, topic, queue, offset) of orderly messages that are dead letters and may come again; see
+    ``pop.dead_letters``."""
 
 
 @dataclass(slots=True)
@@ -179,4 +182,5 @@ def _noted(content: Mapping[Any, Any]) -> Noted | None:
         int(content["position"]),
         {int(level): int(offset) for level, offset in content.get("levels", {}).items()},
         int(timer.get("read", 0)), int(timer.get("ahead", 0)), int(timer.get("time", 0)),
+        tuple((str(group), str(topic), int(queue), int(at)) for group, topic, queue, at in content.get("givenUp", ())),
     )  # fmt: skip

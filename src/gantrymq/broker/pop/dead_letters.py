@@ -7,7 +7,8 @@ and a client that asks again, would make two dead letters of one delivery. So
   at the next start, like that of a message that comes back (``ReviveLog``);
 * orderly deliveries have no record in the log. The dead letter says which message it was made of
   (``delivery.delivered``), and a start ends the delivery of each message that has one. Until the files of the orderly
-  pops and of the offsets know about it, a start reads the log from there.
+  pops and of the offsets know about it, a start reads the log from there. One whose delivery a start does not know (it
+  was made just before the kill) is noted in ``gantry/delivered``: the message comes again, and makes no second one.
 
 Who asks again, after an answer that was lost, is told that it is done.
 """
@@ -19,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, takewhile
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from gantrymq.broker.delivery.delivered import NOWHERE, Delivered, Delivering, mark_of
 from gantrymq.broker.metrics.counters import MessageCounters
@@ -41,19 +42,24 @@ from gantrymq.store.message_store import MessageStore
 from gantrymq.store.values import NewRecord
 
 LETTERS_MAX: Final = 2_000
-"""Dead letters that are looked at for one delivery of an earlier process."""
+"""Dead letters that are looked at for one delivery of an earlier process, and messages that are noted."""
 _Place: TypeAlias = tuple[Key, int]
 """A delivery: its check point, and the offset of its message."""
 ORDERLY_START: Final = -1
 """In place of the start of a check point, which orderly deliveries do not have."""
 
 
+_Message: TypeAlias = tuple[str, str, int, int]
+"""Group, topic, queue and offset of an orderly message."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Unsaved:
     """A dead letter of an orderly delivery."""
 
+    message: _Message
     place: int
-    """In the log."""
+    """Of the dead letter in the log."""
     order_write: int
     """The file of the orderly pops knows about it when this write is done, and"""
     offsets_write: int
@@ -80,11 +86,15 @@ class DeadLetters:
         self._delivered = delivered
         self._under_way: dict[_Place, list[AckDone]] = {}
         """Deliveries whose dead letter is not safe yet, and those who wait for that."""
+        self._written_from: dict[_Place, int] = {}
+        """Where in the log they may begin."""
         self._unsaved: deque[_Unsaved] = deque()
-        self._given_up: set[tuple[Place, int]] = set()
-        """Orderly messages with a dead letter, which a start did not find in any delivery: they come again."""
+        self._given_up: set[_Message] = set()
+        """Those with a dead letter that may come again, because it ended no delivery that anybody knows."""
+        self._ended_again: dict[_Message, _Unsaved] = {}
+        """Those of them that were ended, and what must be written until that is durable."""
         if delivered is not None:
-            delivered.parts.append(Delivering(self._settle, self._held_from, lambda fields: None))
+            delivered.parts.append(Delivering(self._settle, self._held_from, self._write_fields))
 
     def log_offset_of(self, delivery: PopDelivery) -> int:
         """Where its message lies in the log. Raises Refused when it is not there (any more)."""
@@ -101,8 +111,9 @@ class DeadLetters:
         is not called; True: it is called when that is safe, or has failed. Raises Refused.
         """
         handle = parse(delivery.receipt_handle)
-        start = ORDERLY_START if handle.orderly else handle.start_offset
-        key = (delivery.topic, delivery.group, delivery.queue_id, start, handle.pop_time, handle.broker_name)
+        # An orderly message is one, whichever pop gave it: its old consumer may ask while a new one has it.
+        start, pop_time = (ORDERLY_START, 0) if handle.orderly else (handle.start_offset, handle.pop_time)
+        key = (delivery.topic, delivery.group, delivery.queue_id, start, pop_time, handle.broker_name)
         place = (key, delivery.offset)
         waiting = self._under_way.get(place)
         if waiting is not None:
@@ -122,8 +133,9 @@ class DeadLetters:
             if opened is not None:
                 opened.moving.add(delivery.offset)
         self._under_way[place] = [done]
+        begin = self._written_from[place] = self._store.appended
         try:
-            self._revive_log.write(lines, partial(self._ended, place, self._store.appended), before=[letter])
+            self._revive_log.write(lines, partial(self._ended, place, begin), before=[letter])
         except (StoreError, MessageIllegal) as error:
             self._forget(place)
             raise Refused(Refusal.FAILED, str(error)) from error
@@ -156,10 +168,12 @@ class DeadLetters:
         """``lies_at``: the dead letter is not before this place in the log."""
         waiting = self._forget(place)
         key, offset = place
-        topic, group, queue_id, start, pop_time, _ = key
+        topic, group, queue_id, start, _, _ = key
         if error is None and start == ORDERLY_START:
-            self._deliveries.ack_in_order(topic, group, queue_id, offset, pop_time)
-            self._hold(lies_at)
+            message = (group, topic, queue_id, offset)
+            if not self._end_in_order(message):
+                self._given_up.add(message)
+            self._unsaved.append(self._unsaved_from(message, lies_at))
         for done in waiting:
             done(None if error is None else Refused(Refusal.FAILED, str(error)))
 
@@ -168,6 +182,7 @@ class DeadLetters:
         opened = self._revive_log.ledger.get(key)
         if opened is not None:
             opened.moving.discard(offset)
+        del self._written_from[place]
         return self._under_way.pop(place)
 
     # Orderly deliveries.
@@ -175,48 +190,78 @@ class DeadLetters:
     def _in_hand_in_order(self, delivery: PopDelivery, pop_time: int) -> bool:
         """Whether the delivery goes on; False: it was ended. Raises Refused when its time was over."""
         topic, group, queue_id, offset = delivery.topic, delivery.group, delivery.queue_id, delivery.offset
+        message = (group, topic, queue_id, offset)
         block = self._blocks.last(topic, group, queue_id)
-        if offset < (self._offsets.get(group, topic, queue_id) or 0) or (block is not None and offset in block.acked):
+        if message in self._given_up:
+            self._end_in_order(message)
+            return False
+        if self._is_behind(message) or (block is not None and offset in block.acked):
             return False
         if block is not None and (block.pop_time != pop_time or offset not in block.offsets):
             raise Refused(
                 Refusal.MESSAGE_UNKNOWN, "this delivery has ended: the invisible time is over, the message came again"
             )
-        if ((group, topic, queue_id), offset) in self._given_up:
-            self._given_up.discard(((group, topic, queue_id), offset))
-            self._deliveries.ack_in_order(topic, group, queue_id, offset, pop_time)
-            return False
         return True
 
-    def _hold(self, lies_at: int) -> None:
-        """The files do not know about a dead letter yet."""
+    def _end_in_order(self, message: _Message) -> bool:
+        """The message is a dead letter: end whichever delivery of it goes on. False when there is none."""
+        group, topic, queue_id, offset = message
+        block = self._blocks.last(topic, group, queue_id)
+        self._deliveries.ack_in_order(topic, group, queue_id, offset, 0 if block is None else block.pop_time)
+        return self._is_behind(message) or (block is not None and offset in block.acked)
+
+    def _is_behind(self, message: _Message) -> bool:
+        """Whether the group reads on behind a message."""
+        group, topic, queue_id, offset = message
+        return offset < (self._offsets.get(group, topic, queue_id) or 0)
+
+    def _unsaved_from(self, message: _Message, lies_at: int) -> _Unsaved:
         order_write = self._order_file.begun + (self._blocks.changed or self._order_file.dirty)
-        self._unsaved.append(_Unsaved(lies_at, order_write, self._offsets.next_write))
+        return _Unsaved(message, lies_at, order_write, self._offsets.next_write)
+
+    def _is_saved(self, unsaved: _Unsaved) -> bool:
+        return (
+            unsaved.order_write <= self._order_file.kept and unsaved.offsets_write <= self._offsets.kept_write
+        )  # fmt: skip
 
     def _settle(self, flushed: int) -> None:
-        """Hold no longer what the files know about."""
-        unsaved, order_kept, offsets_kept = self._unsaved, self._order_file.kept, self._offsets.kept_write
-        while unsaved and unsaved[0].order_write <= order_kept and unsaved[0].offsets_write <= offsets_kept:
-            unsaved.popleft()
+        """Hold no longer what the files know about. They may forget it again while the group does not read behind
+        it."""
+        while self._unsaved and self._is_saved(self._unsaved[0]):
+            message = self._unsaved.popleft().message
+            if not self._is_behind(message):
+                self._given_up.add(message)
+        for message in self._given_up:
+            if message not in self._ended_again and self._is_behind(message):
+                self._ended_again[message] = self._unsaved_from(message, NOWHERE)
+        for message, unsaved in list(self._ended_again.items()):
+            if self._is_saved(unsaved):
+                del self._ended_again[message]
+                self._given_up.discard(message)
+
+    def _write_fields(self, fields: dict[str, Any]) -> None:
+        if self._given_up:
+            fields["givenUp"] = sorted(self._given_up)[-LETTERS_MAX:]
 
     def _held_from(self) -> int:
-        return self._unsaved[0].place if self._unsaved else NOWHERE
+        return min([*self._written_from.values(), self._unsaved[0].place if self._unsaved else NOWHERE])
 
     def recover(self) -> None:
         """End the orderly deliveries whose messages have dead letters that the files do not know about."""
         delivered, self._delivered = self._delivered, None
         if delivered is None or delivered.noted is None:
             return
-        first = NOWHERE
+        if not delivered.whole:
+            self._given_up.update(delivered.noted.given_up)
         for group in self._groups.names():
             config = self._groups.get(group)
             if config is not None and config.consume_message_orderly:
                 letters = self._letters(group, delivered.noted.position)
+                for of_group, topic, queue_id, _ in self._given_up:
+                    if of_group == group:
+                        letters.setdefault((topic, queue_id), {})
                 for (topic, queue_id), of_queue in letters.items():
-                    place = (group, topic, queue_id)
-                    first = min(first, self._recover_queue(place, of_queue, whole=delivered.whole))
-        if first != NOWHERE:
-            self._hold(first)
+                    self._recover_queue((group, topic, queue_id), of_queue, whole=delivered.whole)
 
     def _letters(self, group: str, since: int) -> dict[tuple[str, int], dict[int, StoredMessage]]:
         """The dead letters of a group behind a place in the log, by the queue and the offset of the message."""
@@ -228,25 +273,21 @@ class DeadLetters:
                 found.setdefault((message.topic, message.queue_id), {})[message.queue_offset] = letter
         return found
 
-    def _recover_queue(self, place: Place, letters: Mapping[int, StoredMessage], *, whole: bool) -> int:
-        """Where the first dead letter lies that ended a delivery; ``NOWHERE`` when there is none."""
+    def _recover_queue(self, place: Place, letters: Mapping[int, StoredMessage], *, whole: bool) -> None:
         group, topic, queue_id = place
-        ended: list[int] = []
         block = self._blocks.last(topic, group, queue_id)
         for offset in block.offsets if block is not None else ():
             letter = letters.get(offset)
             if block is not None and letter is not None and letter.store_timestamp >= block.pop_time:
                 self._blocks.ack(topic, group, queue_id, offset, block.pop_time)
-                ended.append(letter.log_offset)
+                self._given_up.add((*place, offset))
         committed = self._offsets.get(*place)
         position = committed or 0
+        if not whole:  # Else they are of any time, and the group may have been sent back since.
+            self._given_up.update((*place, offset) for offset in letters if offset >= position)
         if block is not None and position in block.offsets:
             position = block.next_offset()
-        if not whole:  # Else they are of any time, and the group may have been sent back since.
-            while committed is not None and position in letters:
-                ended.append(letters[position].log_offset)
-                position += 1
-            self._given_up.update((place, offset) for offset in letters if offset >= position)
+        while committed is not None and (*place, position) in self._given_up:
+            position += 1
         if committed is not None and position > committed:
             self._cursors.jump(place, position)
-        return min(ended, default=NOWHERE)
