@@ -348,7 +348,7 @@ def test_one_client_cannot_fill_the_memory_by_not_reading(tmp_path: Path) -> Non
 
 def test_what_is_not_available_is_refused_with_the_reason(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
-        answer = await c.ask(907)
+        answer = await c.ask(906)
         assert (answer.code, "replicas" in (answer.remark or "")) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, True)
         assert not {code for code, _ in refused_codes()} & remoting(c.broker).handlers.keys()
 

@@ -222,7 +222,6 @@ class Broker:
             lambda: invisible(self.popping.consumption.revive_log.ledger),
         )  # fmt: skip
         watched = Watched(store, is_primary)
-        declare_replication(self.metrics, watched)
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
         declare_event_loop(self.metrics, self.loop_watch)
         self.statistics = Statistics(config.identity.broker_cluster_name, clock, self.metrics)
@@ -278,6 +277,7 @@ class Broker:
             parts, self.operations, self.registration, self._access, self._client, self._copies,
             self.client_limits.connections,
         )  # fmt: skip
+        declare_replication(self.metrics, parts.replication)
         self.duties = Duties(duties_of(role, on))
 
     async def become(self, role: Role) -> None:

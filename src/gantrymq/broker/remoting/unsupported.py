@@ -14,7 +14,7 @@ _REASONS: Final[tuple[tuple[Iterable[int], str], ...]] = (
     ((354, 355), "this broker does not use RocksDB"),
     ((513,), "static topics are not available in this broker"),
     ((901, 902, 903, 905), "brokers in containers and acting masters are not available"),
-    (range(906, 909), "the state of replicas is in the metrics of the broker (docs/replication.md)"),
+    ((906, 908), "replicas follow by the default HA protocol only (docs/replication.md)"),
     (range(1001, 1019), "there is no controller"),
     (range(2001, 2005), "reading old messages is not limited in this broker, so there is nothing to configure"),
     (range(3001, 3011), "this broker has no users that tools manage; set authenticationEnabled=true"),
