@@ -103,6 +103,10 @@ def test_old_backups_are_deleted_when_somebody_agrees(scene: Scene, tool: Tool) 
     assert tool.text("backup", "verify", to) == "1 backup read, all whole\n"
 
 
+ENDS = (0, 130, -signal.SIGKILL, -signal.SIGINT)
+"""Done, interrupted, killed; and interrupted before Python listens, or when it does so no longer."""
+
+
 @pytest.mark.kill
 def test_a_backup_that_is_interrupted_or_killed(tmp_path: Path, tool: Tool) -> None:
     """Whenever it ends: what is in the target is whole, and the next one goes on."""
@@ -131,7 +135,7 @@ def test_a_backup_that_is_interrupted_or_killed(tmp_path: Path, tool: Tool) -> N
         begun.send_signal(rng.choice((signal.SIGINT, signal.SIGKILL)))
         out, err = begun.communicate()
         statuses.append(begun.returncode)
-        assert b"Traceback" not in err and begun.returncode in (0, 130, -signal.SIGKILL), (out, err)
+        assert b"Traceback" not in err and begun.returncode in ENDS, (out, err)
         assert scene.problems() == []
     print(f"exit statuses {statuses}")
     tool.text("backup", "--store", str(scene.store), "--to", to)

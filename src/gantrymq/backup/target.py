@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, Protocol
 
 from gantrymq.backup.manifest import LOG_PARTS, MANIFESTS, TABLES
 from gantrymq.errors import BackupRefused, StoreError, StoreLocked
 from gantrymq.runtime.disk import Disk, read_whole, write_durably
+from gantrymq.runtime.guesses.directories import expanded
 
 _LOCK: Final = "lock"
 
@@ -93,4 +95,4 @@ def open_target(place: str, disk: Disk) -> Target:
         from gantrymq.backup.object_store import ObjectStore  # loads pyarrow
 
         return ObjectStore(place)
-    return DirectoryTarget(disk, os.path.abspath(os.path.expanduser(place.removeprefix("file://"))))
+    return DirectoryTarget(disk, os.path.abspath(expanded(Path(place.removeprefix("file://")), "the target")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -27,6 +28,7 @@ from gantrymq.cli.cluster_options import FAILED, USAGE, DryRun, Json, Yes, agree
 from gantrymq.runtime.calendar import iso
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
+from gantrymq.runtime.guesses.directories import expanded
 from gantrymq.store.layout import Layout
 
 app = typer.Typer(help="Back up the store of a broker, also while it runs.", invoke_without_command=True)
@@ -119,6 +121,8 @@ def verify(target: TargetPlace, as_json: Json = False) -> None:
         return len(backups_in(place).whole), problems
 
     count, problems = guarded(look, "backup verify")
+    if not count and not problems and not as_json:
+        fail("there is no backup in the target; `gantry backup --store DIR --to TARGET` makes one", "backup verify")
 
     def draw() -> None:
         for one in problems:
@@ -234,7 +238,7 @@ def _as_value(stored: Stored) -> dict[str, Any]:
 
 
 def _absolute(path: str) -> str:
-    return os.path.realpath(os.path.expanduser(path))
+    return os.path.realpath(expanded(Path(path), "the store"))
 
 
 @contextmanager

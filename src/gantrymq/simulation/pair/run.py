@@ -19,6 +19,7 @@ from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.roles import Role
 from gantrymq.errors import ConfigError, GantryError
+from gantrymq.runtime.addresses import address_of
 from gantrymq.simulation.faults import CALM, Fault, connections_broken, rough_network, service_killed, unharmed
 from gantrymq.simulation.run import SERVICES, Plan, Result, break_things, place_orders, play
 from gantrymq.simulation.workload import IMMUNITY_MS, PLAIN_TOPIC, TOPIC
@@ -105,7 +106,8 @@ async def _make_synchronous(cluster: Cluster) -> None:
     """A primary that was forced waits for nobody. Now it has a replica again, for which it is to wait."""
     primary = primary_of(cluster)
     if primary is not None and primary.broker is not None and primary.broker._config.identity.broker_role != MASTER:
-        await _operate(cluster, lambda admin: admin.brokers.set_config(f"{primary.address}:{BROKER_PORT}", AGAIN))
+        address = address_of(primary.address, BROKER_PORT)
+        await _operate(cluster, lambda admin: admin.brokers.set_config(address, AGAIN))
 
 
 async def change_places(cluster: Cluster, rng: random.Random) -> None:
