@@ -62,7 +62,7 @@ class Recording:
     def send(self, message: Message, level: object, order_key: str | None = None) -> None:
         check_in_transaction(message, self._max_bytes)
         if order_key is not None:
-            message = with_key(message, order_key)
+            _, message = with_key(message, order_key)
         recorded.append(Recorded(message.with_properties({**message.properties}), level, self))
 
     def drop(self, belongs: Callable[[object], bool]) -> None:

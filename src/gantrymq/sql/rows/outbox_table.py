@@ -82,14 +82,16 @@ class Row:
     """What it has become, as text; see ``sent_half``."""
 
 
-def with_key(message: Message, order_key: str) -> Message:
-    """The message as its ordered form is sent. Raises MessageIllegal for a key that the column cannot hold."""
+def with_key(message: Message, order_key: object) -> tuple[str, Message]:
+    """The key, and the message as its ordered form is sent. ``order_key``: as the user passed it. Raises MessageIllegal
+    for one that the column cannot hold."""
     check_text("order_key", order_key)
+    assert isinstance(order_key, str)  # which is what it checks
     if not order_key.strip() or len(order_key) > KEY_CHARS or "\0" in order_key:
         raise MessageIllegal(
             f"order_key is a text of 1 to {KEY_CHARS} characters which are not all blank and no NUL, not {order_key!r}"
         )
-    return message.with_properties({properties.SHARDING_KEY: order_key, **message.properties})
+    return order_key, message.with_properties({properties.SHARDING_KEY: order_key, **message.properties})
 
 
 def row_id(transaction: str, number: int) -> str:

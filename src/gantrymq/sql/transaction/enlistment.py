@@ -152,7 +152,7 @@ class EnlistmentSteps:
         """How many messages wait for its end."""
         return len(self._levels)
 
-    def send(self, message: Message, level: object = None, order_key: str | None = None) -> None:
+    def send(self, message: Message, level: object = None, order_key: object = None) -> None:
         """Send the half message now, without waiting for it. ``level``: the savepoint, for ``drop``. ``order_key``: it
         becomes a row, and so do all others of the transaction.
 
@@ -162,8 +162,9 @@ class EnlistmentSteps:
         if self._longest.given_up:
             raise TransactionClaimed(self.transaction_id)
         self._check(message)
+        key = ""
         if order_key is not None:
-            message = with_key(message, order_key)
+            key, message = with_key(message, order_key)
             self._check(message)
             self._go_by_row()
         if self._away is Away.ALWAYS:
@@ -171,7 +172,7 @@ class EnlistmentSteps:
         number = next(self._numbers)  # one step, also for several threads
         if self._relay is not None:
             kept = message.with_properties(dict(message.properties))
-            self._messages[number] = kept, order_key or ""
+            self._messages[number] = kept, key
             self._sent_at = self._local.clock.monotonic()
         try:
             self._levels[number] = level
@@ -333,7 +334,7 @@ class EnlistmentSteps:
 class Enlistment(EnlistmentSteps):
     """For one thread at a time, as its session or connection is; but ``send`` may be called by several."""
 
-    def send(self, message: Message, level: object = None, order_key: str | None = None) -> None:
+    def send(self, message: Message, level: object = None, order_key: object = None) -> None:
         super().send(message, level, order_key)
         if self._rows_made:
             raise Closed(
@@ -381,7 +382,7 @@ class AsyncEnlistment(EnlistmentSteps):
         self._own = LoopWaiter()
         super().__init__(local, client, self._own, relay)
 
-    def send(self, message: Message, level: object = None, order_key: str | None = None) -> None:
+    def send(self, message: Message, level: object = None, order_key: object = None) -> None:
         if self.stage is not Stage.OPEN:
             raise Closed("this transaction is committing, and takes no more messages")
         self._own.check()
