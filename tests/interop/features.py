@@ -88,6 +88,7 @@ CLIENTS = Section(
         **_apart(("push: POP",), (OURS, APACHE_5), "our client has no POP mode"),
         **_apart(_SIMPLE, (JAVA_4, APACHE_4), NOT_IN_4),
         **_apart(_SIMPLE, (JAVA_5, GO), "over gRPC"),
+        **_apart(_SIMPLE, (APACHE_5,), "a control, run alone"),
         **_apart(("binary headers", "fast port"), (OURS, APACHE_4, APACHE_5), "our client speaks JSON headers"),
         **_apart(("mixed group",), (JAVA_4, JAVA_5, GO), "see the columns of our client"),
         **_apart(("binary headers",), (GO,), "this client speaks JSON headers"),
