@@ -20,9 +20,10 @@ from typing import Final
 from gantrymq.admin.brokers import BrokerPlace, Brokers
 from gantrymq.errors import ConfigError, GantryError, RequestRejected, TimedOut, Unreachable
 from gantrymq.protocol.bodies.replication import HAClient
+from gantrymq.protocol.bodies.route import MASTER_ID as MASTER
 from gantrymq.runtime.clock import Clock
 
-MASTER, SLAVE, ASYNC_MASTER = 0, "SLAVE", "ASYNC_MASTER"
+SLAVE, ASYNC_MASTER = "SLAVE", "ASYNC_MASTER"
 LOOK_S: Final = 0.02
 COPIED_S: Final = 10.0
 """How long the target may take to get the rest of the log."""
@@ -56,8 +57,8 @@ async def planned(brokers: Brokers, name: str, to: int | None, *, forced: bool) 
     replicas = [one for one in members if one.broker_id != MASTER and to in (None, one.broker_id)]
     if not replicas:
         raise ConfigError(f"{name} has no replica{'' if to is None else f' with brokerId {to}'} that could take over")
-    ends = {one.address: await _end(brokers, one) for one in replicas}
-    target = max(replicas, key=lambda one: ends[one.address])
+    ends = await _ends(brokers, replicas)
+    target = max((one for one in replicas if one.address in ends), key=lambda one: ends[one.address])
     primary = await _primary(brokers, members, forced=forced)
     behind, role = None, ASYNC_MASTER
     if primary is not None:
@@ -72,6 +73,21 @@ async def planned(brokers: Brokers, name: str, to: int | None, *, forced: bool) 
     used = {one.broker_id for one in members}
     spare = next(number for number in range(1, len(used) + 2) if number not in used)
     return Failover(name, target, primary, role, spare, behind)
+
+
+async def _ends(brokers: Brokers, replicas: list[BrokerPlace]) -> dict[str, int]:
+    """How far the log of each replica is, by its address. One that is silent stops no failover, unless all are: then
+    its error is raised."""
+    found: dict[str, int] = {}
+    silent: GantryError | None = None
+    for one in replicas:
+        try:
+            found[one.address] = await _end(brokers, one)
+        except (Unreachable, TimedOut) as error:
+            silent = error
+    if silent is not None and not found:
+        raise silent
+    return found
 
 
 async def _end(brokers: Brokers, replica: BrokerPlace) -> int:
@@ -124,6 +140,17 @@ async def _able(brokers: Brokers, place: BrokerPlace, *, is_target: bool) -> Non
 async def carry_out(brokers: Brokers, failover: Failover, say: Say, clock: Clock) -> float:
     """Do it. Returns for how many seconds no broker took messages, as far as it was seen from here. Raises GantryError:
     the primary has its role again when the target did not get the whole log."""
+    try:
+        return await _steps(brokers, failover, say, clock)
+    except BaseException:
+        say(
+            f"it broke off: {failover.name} may have no primary now. `gantry cluster replicas` shows who is what. When "
+            "no broker is primary, repeat with --force"
+        )
+        raise
+
+
+async def _steps(brokers: Brokers, failover: Failover, say: Say, clock: Clock) -> float:
     begun = clock.monotonic()
     primary, target = failover.primary, failover.target
     if primary is not None:
@@ -134,9 +161,9 @@ async def carry_out(brokers: Brokers, failover: Failover, say: Say, clock: Clock
         try:
             await _until(clock, lambda: _has(brokers, target, end), COPIED_S, f"{target.address} gets the whole log")
         except GantryError:
-            say(f"{primary.address} becomes primary again")
-            await brokers.set_config(primary.address, {"brokerRole": failover.role, "brokerId": str(MASTER)})
             again = f"{primary.address} becomes primary again"
+            say(again)
+            await brokers.set_config(primary.address, {"brokerRole": failover.role, "brokerId": str(MASTER)})
             await _until(clock, lambda: _is_primary(brokers, primary), CHANGED_S, again)
             raise
     say(f"{target.address} becomes primary")

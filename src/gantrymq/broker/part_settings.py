@@ -36,14 +36,23 @@ def store_config(config: BrokerConfig) -> StoreConfig:
     )
 
 
-def transaction_config(config: BrokerConfig) -> TransactionConfig:
-    """The transactions' part of the settings."""
+PROMOTED_GRACE_MS: Final = 35_000
+"""So long a broker that has become primary waits for the senders of open halves with decisive checkers, before it takes
+them for dead. The immunity of a half may end before that."""
+
+
+def transaction_config(config: BrokerConfig, *, promoted: bool = False) -> TransactionConfig:
+    """The transactions' part of the settings. ``promoted``: this broker has become primary, and clients do not know it
+    yet. They look for routes every 30 s."""
+    grace_ms = config.transactions.decisive_check_grace_at_start
+    if promoted and grace_ms >= 0:
+        grace_ms = max(grace_ms, PROMOTED_GRACE_MS)
     return TransactionConfig(
         timeout_ms=config.transactions.transaction_time_out,
         check_interval_ms=config.transactions.transaction_check_interval,
         check_max=config.transactions.transaction_check_max,
         sender_grace_ms=config.transactions.decisive_check_grace,
-        start_grace_ms=config.transactions.decisive_check_grace_at_start,
+        start_grace_ms=grace_ms,
         reserved_hours=config.retention.file_reserved_time,
         reject=config.transactions.reject_transaction_message,
         op_message_bytes=config.transactions.transaction_op_msg_max_size,

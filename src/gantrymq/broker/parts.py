@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gantrymq.broker.announcement import Announce
 from gantrymq.broker.delivery.delay import DELAYS_FILE, DelayedDelivery
@@ -64,10 +63,6 @@ from gantrymq.transactions.config import TransactionConfig
 if TYPE_CHECKING:
     from gantrymq.broker.transactions.explanations import TransactionExplanations
     from gantrymq.broker.users import Users
-
-PROMOTED_GRACE_MS: Final = 35_000
-"""So long a broker that has become primary waits for the senders of open halves with decisive checkers, before it takes
-them for dead. The immunity of a half may end before that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +134,7 @@ def open_waiting(
     producers = registries.producers
 
     def rules() -> TransactionConfig:
-        """Clients do not know this broker yet when it has become primary. They look for routes every 30 s."""
-        found = transaction_config(config.current)
-        if not promoted or found.start_grace_ms < 0:
-            return found
-        return dataclasses.replace(found, start_grace_ms=max(found.start_grace_ms, PROMOTED_GRACE_MS))
+        return transaction_config(config.current, promoted=promoted)
 
     coordinator = TransactionCoordinator(
         store,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, patch
 
 import pytest
 
 from gantrymq.admin import Admin
+from gantrymq.admin.brokers import BrokerPlace
 from gantrymq.admin.failover import carry_out, planned
 from gantrymq.aio import Message, Producer
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.roles import Role
-from gantrymq.errors import ConfigError, GantryError
+from gantrymq.errors import ConfigError, GantryError, Unreachable
 from gantrymq.runtime.clock import SystemClock
 from tests.broker.replication.test_pair import free_port, log_of, replica_of
 from tests.support.brokers import Cluster, cluster, until
@@ -111,6 +114,31 @@ def test_a_forced_one_needs_a_primary_that_is_gone(tmp_path: Path) -> None:
                 await carry_out(admin.brokers, plan, lambda _text: None, SystemClock())
                 assert replica.role is Role.PRIMARY
                 assert (await Cluster(replica, primary.client).sent("orders", b"2")).queue_offset == 1
+
+    asyncio.run(work())
+
+
+def test_a_replica_that_is_silent_stops_no_failover_and_one_that_breaks_off_says_what_to_do(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port()) as primary:
+            assert primary.name_server is not None
+            async with (
+                replica_of(primary, tmp_path / "b", ha_listen_port=free_port()) as replica,
+                Admin(primary.name_server.address) as admin,
+            ):
+                await until(lambda: follows(replica))
+                places = await admin.brokers.places()
+                gone = BrokerPlace(cluster="DefaultCluster", name="broker-a", broker_id=7, address="127.0.0.1:1")
+                known = AsyncMock(return_value=[*places, gone])
+                with patch.object(admin.brokers, "places", known):
+                    plan = await planned(admin.brokers, "broker-a", None, forced=False)
+                    assert plan.target.address == replica.address and plan.spare_id == 2
+                    with pytest.raises(Unreachable):
+                        await planned(admin.brokers, "broker-a", 7, forced=False)
+                said = list[str]()
+                with pytest.raises(GantryError):
+                    await carry_out(admin.brokers, replace(plan, target=gone, primary=None), said.append, SystemClock())
+                assert "`gantry cluster replicas` shows who is what" in said[-1]
 
     asyncio.run(work())
 

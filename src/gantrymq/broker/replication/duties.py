@@ -17,7 +17,6 @@ from gantrymq.broker.replication.watched import Watched
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.addresses import address_of, split_address
-from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.limits.connections import OpenConnections
 from gantrymq.store.message_store import MessageStore
 
@@ -25,9 +24,9 @@ from gantrymq.store.message_store import MessageStore
 class JoiningStore:
     """The store of a replica, as it joins a primary (``replica.Joining``)."""
 
-    def __init__(self, config: LiveConfig, clock: Clock, store: MessageStore) -> None:
+    def __init__(self, config: LiveConfig, outside: Outside, store: MessageStore) -> None:
         self._config = config
-        self._clock = clock
+        self._outside = outside
         self._store = store
 
     def may_cut(self) -> bool:
@@ -35,7 +34,7 @@ class JoiningStore:
         return joins(self._store) or self._config.replication.ha_cut_surplus
 
     def keep(self, position: int) -> str:
-        path, count = keep(self._store, position, self._clock.wall_ms())
+        path, count = keep(self._store, self._outside.disk, position, self._outside.clock.wall_ms())
         return f"{count} records, listed in {path}"
 
     def joined(self) -> None:
@@ -86,7 +85,7 @@ def following(
         host, port = split_address(config.replication.ha_master_address)
         return address_of(host, port - 1)
 
-    joining = JoiningStore(config, outside.clock, store)
+    joining = JoiningStore(config, outside, store)
     follower = watched.follower = Follower(
         outside.network, outside.clock, store, ha_address, joining, registration.look_for_primary
     )

@@ -19,6 +19,7 @@ from typing import Any, Final
 from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, OP
+from gantrymq.runtime.disk import Disk
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.records.half import parse_op
 
@@ -27,14 +28,14 @@ LOG, LINES = ".log", ".json"
 PIECE_BYTES: Final = 1 << 20
 
 
-def keep(store: MessageStore, position: int, now_ms: int) -> tuple[str, int]:
+def keep(store: MessageStore, disk: Disk, position: int, now_ms: int) -> tuple[str, int]:
     """Write everything from log offset ``position`` on to both files, durably. Returns the path of the ``.json``, and
-    the number of records. Raises StoreError or OSError; then the log must not be cut."""
-    disk = store.file_disk
+    the number of records. Raises StoreError or OSError; then the log must not be cut. It may be large, so nothing of it
+    comes out of the reserve for a full disk."""
     disk.make_dirs(store.path(FOLDER))
     name = store.path(f"{FOLDER}/{position:020d}-{now_ms}")
-    count = _write(store, name + LINES, _lines(store, position))
-    _write(store, name + LOG, _pieces(store, position))
+    count = _write(disk, name + LINES, _lines(store, position))
+    _write(disk, name + LOG, _pieces(store, position))
     disk.sync_dir(store.path(FOLDER))
     disk.sync_dir(store.path("gantry"))
     return name + LINES, count
@@ -54,9 +55,9 @@ def _pieces(store: MessageStore, position: int) -> Iterator[bytes]:
         position += len(data)
 
 
-def _write(store: MessageStore, path: str, pieces: Iterator[bytes]) -> int:
+def _write(disk: Disk, path: str, pieces: Iterator[bytes]) -> int:
     """How many pieces there were."""
-    file = store.file_disk.open(path, create=True)
+    file = disk.open(path, create=True)
     count = place = 0
     try:
         for piece in pieces:
