@@ -12,7 +12,7 @@ from gantrymq.access.remoting.requests import BROKER_ROWS
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.write_gate import behind_gate, refused_with
 from gantrymq.broker.roles import Role
-from gantrymq.broker.write_gate import WriteGate
+from gantrymq.broker.write_gate import READ_ONLY, WriteGate
 from gantrymq.errors import StoreUnavailable
 from gantrymq.message import flags
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -132,7 +132,7 @@ def test_a_held_pull_is_answered_when_the_role_changes_and_the_next_one_hears_of
 
 def test_a_closed_gate_refuses() -> None:
     with pytest.raises(Refused) as refused:
-        WriteGate(closed=True).check()
+        WriteGate(READ_ONLY).check()
     assert refused.value.reason is Refusal.READ_ONLY
 
 

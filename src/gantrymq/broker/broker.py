@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.access.counts import Refusals
@@ -30,8 +30,9 @@ from gantrymq.broker.pop.ledger import invisible
 from gantrymq.broker.pop.metrics import declare_pop
 from gantrymq.broker.registries.registries import Registries, open_registries
 from gantrymq.broker.replication.copies import Copies
-from gantrymq.broker.replication.duties import copies_of
+from gantrymq.broker.replication.duties import copies_of, port_of
 from gantrymq.broker.replication.metrics import declare_replication
+from gantrymq.broker.replication.port import Port
 from gantrymq.broker.replication.promotion import is_of_another, mark, take_over
 from gantrymq.broker.replication.watched import Watched
 from gantrymq.broker.roles import OnDuty, Role, duties_of, role_of
@@ -39,8 +40,8 @@ from gantrymq.broker.upkeep.name_server_routes import NameServerRoutes
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.retention import Retention
 from gantrymq.broker.upkeep.statistics import Statistics
-from gantrymq.broker.write_gate import READ_ONLY, WriteGate
-from gantrymq.errors import ConfigError, LocalProtocolError, StoreError, StoreUnavailable
+from gantrymq.broker.write_gate import NOT_CONFIRMED, READ_ONLY, WriteGate
+from gantrymq.errors import ConfigError, LocalProtocolError, StoreError, StoreUnavailable, Unreachable
 from gantrymq.observability.event_loop import declare_event_loop
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.signature import Account
@@ -103,6 +104,9 @@ class Broker:
         self._config_file = config_file
         self._conditions = tuple(conditions)
         self._copies: Copies | None = None
+        self._port: Port | None = None
+        self.leads = False
+        """Whether this is a primary that takes writes: see ``_take``."""
         self._store_config = store_config(config)
         self._outside = Outside(network, clock, rng, disk)
         self.client_limits: Final = ClientLimits(clock, config.network.limits)
@@ -138,6 +142,7 @@ class Broker:
             port = split_address(self.doors[0].address)[1]
             self.address = address_of(self._config.network.broker_ip1, port)
             self._open()
+            self._confirm(is_primary=self.role is Role.PRIMARY)
             self._take(self.role)
         except BaseException:
             await self._close_doors()
@@ -145,7 +150,7 @@ class Broker:
                 await self._opened.close()
             raise
         self._started = True
-        await self.duties.start()
+        await self._start_duties()
         log.info(
             "broker %s serves %s from %s", self._config.identity.broker_name, self.address, self._store_config.root
         )
@@ -164,8 +169,9 @@ class Broker:
                 f"brokerIP1 is {config.network.broker_ip1!r}, which is not an IP address; records need one: give own_ip"
             ) from error
         self.store = store = self._opened = MessageStore.open(
-            self._store_config, disk, clock, place.host, conditions=self._conditions
-        )
+            self._store_config, disk, clock, place.host, conditions=self._conditions,
+            waits=copies_of(config, self.role is Role.PRIMARY) is not None,
+        )  # fmt: skip
         disk.make_dirs(store.path("config"))
         if self._access is None and config.access.is_on:
             from gantrymq.access.opening import open_access  # loaded only where there are users
@@ -190,25 +196,41 @@ class Broker:
         )  # fmt: skip
         store.truncating.append(derived.forget_behind)
 
+    def _confirm(self, *, is_primary: bool) -> None:
+        """Begin to wait for what the settings name, or for nothing."""
+        config, store = self._config, self.store
+        before, self._copies = self._copies, copies_of(config, is_primary)
+        if before is not self._copies:
+            store.require([*self._conditions, *([] if self._copies is None else [self._copies])])
+        connections = self.client_limits.connections
+        self._port = port_of(config, self._outside, store, self._copies, connections) if is_primary else None
+
     def _take(self, role: Role) -> None:
-        """Make what works on the open store as this role does, and let the doors serve it."""
+        """Make what works on the open store as this role does, and let the doors serve it.
+
+        A primary leads: it takes writes, decides and delivers. It does not yet while its log holds something that no
+        replica has confirmed: there may be decisions and deliveries among it that nobody may see or repeat.
+        """
         config, clock, store, registries = self._config, self._outside.clock, self.store, self._registries
         is_primary = role is Role.PRIMARY
         self._named = config.identity.broker_role
-        before, self._copies = self._copies, copies_of(config, is_primary)
-        if before is not self._copies:
-            store.safety.require([*self._conditions, *([] if self._copies is None else [self._copies])])
-        if is_primary:
+        leads = self.leads = is_primary and (self._copies is None or store.safety.position == store.written)
+        if leads:
             store.lead()
+        elif is_primary:
+            store.follow(NOT_CONFIRMED)
+            log.warning(
+                "%d bytes of the log are not confirmed by a replica: %s", store.written - store.safety.position,
+                NOT_CONFIRMED,
+            )  # fmt: skip
+            store.safety.when_safe(store.written, self._all_confirmed)
         else:
             store.follow(READ_ONLY)
             mark(store)
-        promoted = is_primary and is_of_another(store)
+        promoted = leads and is_of_another(store)
         self._listeners = Listeners(self._heard)
-        registries.lead() if is_primary else registries.follow()
-        waiting = open_waiting(
-            config, self._outside, self._place, store, registries, primary=is_primary, promoted=promoted
-        )
+        registries.lead() if leads else registries.follow()
+        waiting = open_waiting(config, self._outside, self._place, store, registries, primary=leads, promoted=promoted)
         self.delay, self.timer, self.coordinator = waiting.delay, waiting.timer, waiting.coordinator
         self.delivered = waiting.delivered
         if promoted:
@@ -222,10 +244,12 @@ class Broker:
             lambda: invisible(self.popping.consumption.revive_log.ledger),
         )  # fmt: skip
         watched = Watched(store, is_primary)
+        watched.port = self._port
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
         declare_event_loop(self.metrics, self.loop_watch)
         self.statistics = Statistics(config.identity.broker_cluster_name, clock, self.metrics)
-        self._retention = Retention(config, store, clock, waiting.keep_from)
+        held = is_primary and not leads  # what is open is not known yet
+        self._retention = Retention(config, store, clock, (lambda: store.min_log_offset) if held else waiting.keep_from)
         self._serve(
             Parts(
                 config,
@@ -270,15 +294,57 @@ class Broker:
         if self.timer is not None:
             declare_timer(self.metrics, self.timer, self.topics)
         declare_pop(self.metrics, self.popping.consumption.revive_log)
-        served = Served(parts.place, self.operations, self, self.metrics, WriteGate(closed=role is not Role.PRIMARY))
+        refuses = "" if self.leads else NOT_CONFIRMED if role is Role.PRIMARY else READ_ONLY
+        served = Served(parts.place, self.operations, self, self.metrics, WriteGate(refuses))
         for door in self.doors:
             door.serve(served)
-        on = OnDuty(
-            parts, self.operations, self.registration, self._access, self._client, self._copies,
-            self.client_limits.connections,
-        )  # fmt: skip
+        on = OnDuty(parts, self.operations, self.registration, self._access, self._client, self._copies)
         declare_replication(self.metrics, parts.replication)
-        self.duties = Duties(duties_of(role, on))
+        self.duties = Duties(duties_of(role, on, leads=self.leads))
+
+    async def _start_duties(self) -> None:
+        await self.duties.start()
+        if self._port is not None:
+            try:
+                await self._port.start()
+            except Unreachable:
+                await self.duties.drain()
+                await self.duties.stop()
+                raise
+            self.store.safety.grown.append(self._port.grown)
+
+    async def _stop_duties(self) -> None:
+        if self._port is not None:
+            await self._port.stop()
+        await self.duties.stop()
+
+    def _all_confirmed(self, error: StoreError | None) -> None:
+        if error is None:
+            self._tasks.start("lead", self._lead())
+
+    async def _lead(self) -> None:
+        """A replica has confirmed what was in the log at the start. The replicas stay connected."""
+        async with self._changing:
+            if not self._started or self.leads or self.role is not Role.PRIMARY:
+                return
+            log.info("a replica has everything; broker %s takes writes", self._config.identity.broker_name)
+            await self.duties.drain()
+            await self._change(self.role, lambda: None)
+            await self.duties.start()
+            if self._port is not None:
+                self.store.safety.grown.append(self._port.grown)
+
+    async def _change(self, role: Role, between: Callable[[], None]) -> None:
+        """Take a role in the place of one whose duties are drained. ``between``: called when nothing works."""
+        await self.duties.stop()
+        self._listeners.remove()
+        before, self.role = self.operations.consuming, role
+        between()
+        self._take(role)
+        # Those who wait for messages ask again, and then wait for what the new parts hear of.
+        before.pulls.held.release_all()
+        before.popping.release_all()
+        await before.popping.stop_answering()
 
     async def become(self, role: Role) -> None:
         """Change the role of this running broker; clients stay connected. Returns when no duty of the old role goes on
@@ -299,15 +365,10 @@ class Broker:
             if doubtful is not None:  # it is in the log, although those who waited count it as failed
                 self.coordinator.doubt()
                 self.delivered.doubtful_from = doubtful
-            await self.duties.stop()
-            self._listeners.remove()
-            before, self.role = self.operations.consuming, role
-            self._take(role)
-            # Those who wait for messages ask again, and then wait for what the new parts hear of.
-            before.pulls.held.release_all()
-            before.popping.release_all()
-            await before.popping.stop_answering()
-            await self.duties.start()
+            if self._port is not None:
+                await self._port.stop()
+            await self._change(role, lambda: self._confirm(is_primary=role is Role.PRIMARY))
+            await self._start_duties()
 
     def _settings_changed(self) -> None:
         if self._started and self._config.identity.broker_role != self._named:
@@ -340,7 +401,7 @@ class Broker:
             log.error("what waits for the disk is not acknowledged: %s", error)
         self.store.safety.give_up()
         await self._close_doors()
-        await self.duties.stop()
+        await self._stop_duties()
         await self.store.close()
         await self._client.close()
 

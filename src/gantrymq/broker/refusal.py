@@ -30,7 +30,7 @@ class Refusal(enum.Enum):
     BUSY = "Too many bytes wait for the disk; try again in a while."
     UNAVAILABLE = "The broker takes no writes at the moment, or it is shutting down."
     SWITCHED_OFF = "A setting of the broker switches off what the request needs."
-    READ_ONLY = "The broker is a replica, which takes no writes; the primary of the same name does."
+    READ_ONLY = "The broker takes no writes now: it is a replica, or a primary that waits for its replica."
     FAILED = "The operation failed; the sentence of the refusal says why."
 
 

@@ -17,13 +17,12 @@ from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.registries.filters import SAVE_SECONDS
 from gantrymq.broker.replication.copies import Copies
-from gantrymq.broker.replication.duties import following, sending
+from gantrymq.broker.replication.duties import following, noting
 from gantrymq.broker.replication.promotion import unmark
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.retention import RETENTION_SECONDS
 from gantrymq.broker.upkeep.statistics import SAMPLE_SECONDS
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.runtime.limits.connections import OpenConnections
 from gantrymq.store.room import LOOK_SECONDS
 
 if TYPE_CHECKING:
@@ -68,13 +67,11 @@ class OnDuty:
     """For requests to other servers."""
     copies: Copies | None
     """What must have a record beside this broker; None: nothing."""
-    connections: OpenConnections
-    """Counts the connections of all ports."""
 
 
-def duties_of(role: Role, on: OnDuty) -> list[Duty]:
-    """The duties of a role, in the order of their starts."""
-    return _LISTS[role](on)
+def duties_of(role: Role, on: OnDuty, *, leads: bool = True) -> list[Duty]:
+    """The duties of a role, in the order of their starts. ``leads``: a primary decides and delivers."""
+    return _LISTS[role](on) if leads or role is not Role.PRIMARY else _of_every_role(on)
 
 
 def _primary(on: OnDuty) -> list[Duty]:
@@ -99,7 +96,7 @@ def _primary(on: OnDuty) -> list[Duty]:
         repeated(clock, delays_s, "writing delay offsets", waiting.delay.save_later),
         repeated(clock, DELIVERED_SECONDS, "noting what was delivered", waiting.delivered.save_later),
         repeated(clock, SAVE_SECONDS, "writing selectors", registries.filters.save_later),
-        *sending(config, parts.outside, parts.store, parts.replication, on.copies, on.connections),
+        *([] if on.copies is None else noting(clock, parts.store)),
         *_of_every_role(on),
         Duty("the log is this broker's own", start=lambda: unmark(parts.store)),
     ]

@@ -1,4 +1,5 @@
-"""The gate before everything that changes what a broker stores. It is closed while the broker is a replica.
+"""The gate before everything that changes what a broker stores. It is closed while the broker is a replica, or a
+primary whose replica has yet to confirm what was found at the start.
 
 Which operations change something is said in ``access.operations``, by ``Operation.writes``. A door asks the gate once,
 when it begins to serve: a broker that takes writes pays nothing for it. Behind the gate the store itself refuses what
@@ -11,21 +12,27 @@ from dataclasses import dataclass
 from typing import Final
 
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.message.replication import NOT_PRIMARY
+from gantrymq.message.replication import NOT_PRIMARY, UNCONFIRMED
 
 READ_ONLY: Final = NOT_PRIMARY
+NOT_CONFIRMED: Final = UNCONFIRMED
 
 
 @dataclass(frozen=True, slots=True)
 class WriteGate:
     """Says whether writes are taken."""
 
-    closed: bool = False
+    reason: str = ""
+    """Why not; empty: they are."""
+
+    @property
+    def closed(self) -> bool:
+        return bool(self.reason)
 
     def check(self) -> None:
         """Raises Refused when no writes are taken."""
-        if self.closed:
-            raise Refused(Refusal.READ_ONLY, READ_ONLY)
+        if self.reason:
+            raise Refused(Refusal.READ_ONLY, self.reason)
 
 
 OPEN: Final = WriteGate()

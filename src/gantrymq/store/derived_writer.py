@@ -321,7 +321,7 @@ class DerivedWriter:
     def after_recovery(self, recovered: Recovered) -> None:
         """Write what recovery built, and zero the rest of the queues' files behind it."""
         if recovered.last_record < 0:
-            self._marked = recovered.end  # nothing to mark until something is appended
+            self._marked = recovered.visible  # nothing to mark until something is appended
         for queue in self._queues.queues.values():
             try:
                 if recovered.case is not Case.CLEAN and queue.has_unwritten:

@@ -21,7 +21,7 @@ from gantrymq.store.config import StoreConfig
 from gantrymq.store.deletion import deletable_end, delete_before
 from gantrymq.store.derived_writer import DerivedWriter
 from gantrymq.store.dispatch import Arrival, Dispatch
-from gantrymq.store.files.checkpoint import Checkpoint, MarkFile, read_checkpoint
+from gantrymq.store.files.checkpoint import ALONE, Checkpoint, MarkFile, read_checkpoint
 from gantrymq.store.files.segment import OpenFiles
 from gantrymq.store.index.index import Index
 from gantrymq.store.layout import Found, Layout, inspect
@@ -86,9 +86,11 @@ class MessageStore:
         store_host: bytes,
         *,
         conditions: Sequence[Condition] = (),
+        waits: bool = False,
     ) -> MessageStore:
         """Lock, look, recover. ``store_host``: packed address that goes into records and message ids. ``conditions``:
-        see ``LogSafety``.
+        see ``LogSafety``. ``waits``: there will be conditions at once, see ``require``; what others had not confirmed
+        when this store was used last waits for them.
 
         Raises StoreLocked, StoreFormatUnknown (nothing was changed), DiskFull.
         """
@@ -100,13 +102,13 @@ class MessageStore:
         lock = disk.lock(layout.lock)
         try:
             store = cls(config, disk, clock, store_host, lock)
-            store._open(inspect(disk, config), conditions)
+            store._open(inspect(disk, config), conditions, waits)
         except BaseException:
             lock.release()
             raise
         return store
 
-    def _open(self, found: Found, conditions: Sequence[Condition]) -> None:
+    def _open(self, found: Found, conditions: Sequence[Condition], waits: bool) -> None:
         config, disk, layout = self.config, self._disk, self._layout
         clean = not disk.exists(layout.abort)
         _remove_empty_tail(disk, layout, found)
@@ -127,9 +129,11 @@ class MessageStore:
         checkpoint = read_checkpoint(disk, layout.checkpoint)
         self._deleted = DeletedTopics(self.file_disk, layout.deleted)
         self._finish_deletions()
+        confirmed = self._mark_file.confirmed if waits and self._mark_file.confirmed != ALONE else NO_LIMIT
         recovery = Recovery(
-            config, files, self._queues, clean, checkpoint, mark, min(flushed, files.end), self._deleted.positions
-        )
+            config, files, self._queues, clean, checkpoint, mark, min(flushed, files.end), self._deleted.positions,
+            confirmed,
+        )  # fmt: skip
         self.recovered: Recovered = recovery.run()
         if self._mark_file.kept < self.recovered.end or not clean:
             # All of it is durable now, and damage in it is no torn tail: at no start to come, also after a power cut.
@@ -163,14 +167,14 @@ class MessageStore:
         known: int | None = recovery.mark.index_position if recovery.mark is not None else 0
         if not self._had_mark_file:
             known = None
-        index.load(names, self.recovered.end, known, checkpoint.index_timestamp, clean=recovery.clean)
+        index.load(names, self.recovered.visible, known, checkpoint.index_timestamp, clean=recovery.clean)
         return index
 
     def _go_on(self, recovered: Recovered, checkpoint: Checkpoint, conditions: Sequence[Condition]) -> None:
         """Start everything that follows the log from the end that recovery found."""
         last_timestamp = max(recovered.last_store_timestamp, checkpoint.log_timestamp)
         note = self._index.note if self._index is not None else None
-        self._dispatch = Dispatch(recovered.end, recovered.last_record, last_timestamp, note)
+        self._dispatch = Dispatch(recovered.visible, recovered.last_record, last_timestamp, note)
         self.arrivals: list[Arrival] = self._dispatch.arrivals
         self.arrivals_of = self._dispatch.arrivals_of
         self.listeners = self._dispatch.listeners
@@ -182,7 +186,9 @@ class MessageStore:
             self._mark_file, checkpoint,
         )  # fmt: skip
         self._derived.after_recovery(recovered)
-        self.safety = LogSafety(self._log, self._dispatch, self._clock, conditions, self.config.flush_limit_ms)
+        self.safety = LogSafety(
+            self._log, self._dispatch, self._clock, conditions, self.config.flush_limit_ms, recovered.held
+        )
         self._writer = LogWriter(
             self.config, self._disk, self.room, self._clock, self._log, self.safety, self._mark_file,
             self._derived.arm,
@@ -194,6 +200,8 @@ class MessageStore:
         self._raw = RawAppender(
             self._writer, self._log, self._queues, self._dispatch, self.appender, self._deleted, self.config.delays_ms
         )
+        if recovered.held is not None:
+            self._raw.hold(recovered.held, recovered.end)
         self.truncating: list[Callable[[int], None]] = []
         """Called with the position before the log is cut there, to forget what is derived from the rest of it."""
         self.room.look()
@@ -216,6 +224,19 @@ class MessageStore:
     def stored(self) -> int:
         """Everything before this log offset is safe on the disk here: synced with SYNC_FLUSH, else written."""
         return self.safety.stored
+
+    # ---- what others confirm
+
+    def require(self, conditions: Sequence[Condition]) -> None:
+        """``LogSafety.require``, which a start knows of. Raises StoreError or OSError."""
+        self.safety.require(conditions)
+        self._mark_file.keep_confirmed(self.safety.position if conditions else ALONE)
+
+    def note_confirmed(self) -> None:
+        """Note how far others have confirmed the log. To be called now and then: a crash leaves the last note, and what
+        lies behind it waits once more. Raises DiskFull."""
+        if self._mark_file.confirmed != ALONE:
+            self._mark_file.note_confirmed(self.safety.position)
 
     def record_before(self, position: int) -> tuple[int, int]:
         """Begin and end (log offsets) of the newest record that begins before ``position`` and that a queue knows;
@@ -335,6 +356,8 @@ class MessageStore:
 
     async def _cut(self, position: int) -> None:
         last, stored = self._newest_before(position)
+        if self._mark_file.confirmed > position:
+            self._mark_file.keep_confirmed(position)
         self._derived.lower(position, last, stored)
         cut_bytes = self._log.truncate(position)
         self._dispatch.cut(position, last, stored)

@@ -81,7 +81,7 @@ class RemotingDoor:
         if broker.gate.closed:
             from gantrymq.broker.remoting.write_gate import behind_gate  # a primary asks nobody
 
-            table = behind_gate(table)
+            table = behind_gate(table, broker.gate.reason)
         # Once, here: a broker without users asks nobody about a request.
         if users is not None:
             from gantrymq.broker.remoting.access import behind_guard

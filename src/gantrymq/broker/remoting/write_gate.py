@@ -21,9 +21,9 @@ _ENDS: Final = (does.END, does.DECIDE)
 _TABLES: Final = (does.CREATE_TOPIC, does.DELETE_TOPIC, does.CREATE_GROUP, does.DELETE_GROUP, does.CHANGE_USERS)
 
 
-def behind_gate(table: Mapping[int, Handler]) -> Mapping[int, Handler]:
-    """The handlers of a broker whose gate is closed. A request that nobody has named counts as a write."""
-    return {code: handler if _reads(code) else partial(_refuse, code) for code, handler in table.items()}
+def behind_gate(table: Mapping[int, Handler], reason: str = READ_ONLY) -> Mapping[int, Handler]:
+    """The handlers of a broker whose gate is closed; ``reason``: why. A request that nobody has named is a write."""
+    return {code: handler if _reads(code) else partial(_refuse, reason, code) for code, handler in table.items()}
 
 
 def _reads(code: int) -> bool:
@@ -31,10 +31,10 @@ def _reads(code: int) -> bool:
     return row is not None and not any(operation.writes for operation in row.operations)
 
 
-def _refuse(code: int, _session: object, command: Command) -> bytes:
+def _refuse(reason: str, code: int, _session: object, command: Command) -> bytes:
     row = BROKER_ROWS.get(code)
     operation = None if row is None else row.operations[0]
-    return encode_response(command, refused_with(operation, command.version), remark=READ_ONLY)
+    return encode_response(command, refused_with(operation, command.version), remark=reason)
 
 
 def refused_with(operation: Operation | None, version: int) -> ResponseCode:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gantrymq.broker.config_sections import SYNC_MASTER
-from gantrymq.broker.duty import Duty
+from gantrymq.broker.duty import Duty, repeated
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.outside import Outside
 from gantrymq.broker.registries.registries import Registries
@@ -17,8 +19,12 @@ from gantrymq.broker.replication.watched import Watched
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.addresses import address_of, split_address
+from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.limits.connections import OpenConnections
 from gantrymq.store.message_store import MessageStore
+
+NOTE_S: Final = 1.0
+"""So many seconds of messages wait for a replica again after a crash."""
 
 
 class JoiningStore:
@@ -49,24 +55,25 @@ def copies_of(config: LiveConfig, is_primary: bool) -> Copies | None:
     return Copies(settings.in_sync_replicas - 1, settings.slave_timeout)
 
 
-def sending(
-    config: LiveConfig, outside: Outside, store: MessageStore, watched: Watched, copies: Copies | None,
-    connections: OpenConnections,
-) -> list[Duty]:  # fmt: skip
+def port_of(
+    config: LiveConfig, outside: Outside, store: MessageStore, copies: Copies | None, connections: OpenConnections
+) -> Port | None:
     """Of a primary: its HA port, if it has one. ``connections``: counts those of all ports."""
     settings = config.replication
     if not settings.ha_listen_port:
-        return []
-    port = watched.port = Port(
+        return None
+    return Port(
         outside.network, outside.clock, store, config.network.bind_address, settings.ha_listen_port, settings.allowed,
         copies, connections, settings.slave_timeout / 1000,
     )  # fmt: skip
 
-    async def start() -> None:
-        await port.start()
-        store.safety.grown.append(port.grown)
 
-    return [Duty("replicas", start=start, stop=port.stop)]
+def noting(clock: Clock, store: MessageStore) -> list[Duty]:
+    """Of a primary that waits for others: what they have confirmed is visible at once after a crash."""
+    return [
+        repeated(clock, NOTE_S, "noting what replicas have", store.note_confirmed),
+        Duty("what replicas have", stop=store.note_confirmed),
+    ]
 
 
 def following(

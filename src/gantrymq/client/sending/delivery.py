@@ -18,7 +18,7 @@ from gantrymq.client.sending.faults import FaultTable
 from gantrymq.client.sending.publish import PublishQueues
 from gantrymq.errors import GantryError, RequestRejected, RouteNotFound, TimedOut, Unreachable
 from gantrymq.message.queues import MessageQueue, QueueOffset
-from gantrymq.message.replication import NOT_PRIMARY
+from gantrymq.message.replication import NOT_PRIMARY, UNCONFIRMED
 from gantrymq.protocol.bodies.route import QueueData, TopicRoute
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command
@@ -160,7 +160,8 @@ class Delivery:
     async def _waited_for_primary(self, topic: str, answer: Command) -> int:
         """Pause, and look up the route, when a replica answered: it took nothing, and another broker takes its place.
         Returns how many attempts do not count."""
-        if answer.remark is None or NOT_PRIMARY not in answer.remark:
+        remark = answer.remark
+        if remark is None or (NOT_PRIMARY not in remark and UNCONFIRMED not in remark):
             return 0
         await self._endpoint.clock.sleep(RETRY_PAUSE_S)
         await self._endpoint.routes.refresh([topic])

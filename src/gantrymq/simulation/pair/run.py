@@ -88,16 +88,45 @@ async def replaced(cluster: Cluster, rng: random.Random) -> None:
     try:
         if not _follows(cluster):
             return  # messages would be lost, as the command says beforehand
-        cluster.cut_power(primary) if rng.random() < 0.5 else cluster.kill_broker(primary)
-        await wait(cluster, rng.uniform(0, 2))
-        if not await _failover(cluster, forced=True):
-            await wait(cluster, LOOK_AGAIN_S)  # an answer may have been lost: the operator looks what became of it
-        if primary_of(cluster) is not None:
-            cluster.injected["replica forced to be primary"] += 1
-            primary.settings = settings(SLAVE, 2)
-        await wait(cluster, rng.uniform(0.2, 4))
-        await cluster.revive(primary)
-        await _make_synchronous(cluster)
+        await _replace(cluster, primary, rng)
+    finally:
+        cluster.busy = False
+
+
+async def _replace(cluster: Cluster, primary: BrokerHost, rng: random.Random) -> None:
+    cluster.cut_power(primary) if rng.random() < 0.5 else cluster.kill_broker(primary)
+    await wait(cluster, rng.uniform(0, 2))
+    if not await _failover(cluster, forced=True):
+        await wait(cluster, LOOK_AGAIN_S)  # an answer may have been lost: the operator looks what became of it
+    if primary_of(cluster) is not None:
+        cluster.injected["replica forced to be primary"] += 1
+        primary.settings = settings(SLAVE, 2)
+    await wait(cluster, rng.uniform(0.2, 4))
+    await cluster.revive(primary)
+    await _make_synchronous(cluster)
+
+
+async def restarted_alone(cluster: Cluster, rng: random.Random) -> None:
+    """The primary is started again with records that its replica does not have, because the two do not reach each
+    other. Sometimes its machine is lost then, and the replica takes its place: nobody may have seen those records."""
+    primary = primary_of(cluster)
+    if primary is None or cluster.busy:
+        return
+    cluster.busy = True
+    try:
+        if not _follows(cluster):
+            return
+        one, other = cluster.brokers
+        cluster.network.part(one.address, other.address)
+        await wait(cluster, rng.uniform(0.5, 4))
+        ends = None if primary.broker is None else primary.broker.store
+        if ends is not None and ends.safety.position < ends.written:
+            cluster.injected["primary restarted with unconfirmed records"] += 1
+        await _off(cluster, primary, rng)
+        await wait(cluster, rng.uniform(0.5, 4))
+        if rng.random() < 0.7:
+            await _replace(cluster, primary, rng)
+        cluster.network.heal()
     finally:
         cluster.busy = False
 
@@ -195,6 +224,7 @@ PAIR_FAULTS: Final[Mapping[str, Fault]] = {
     "replica lost": replica_lost,
     "primary lost": primary_lost,
     "primary replaced": replaced,
+    "primary restarted alone": restarted_alone,
     "places changed": change_places,
     "machines parted": machines_parted,
     "slow network": slow_network,
@@ -289,7 +319,7 @@ async def _until(holds: Callable[[], bool], limit_s: float) -> bool:
 
 def _settled(cluster: Cluster) -> bool:
     primary = primary_of(cluster)
-    if primary is None or primary.broker is None or len(primary.broker.coordinator.table):
+    if primary is None or primary.broker is None or not primary.broker.leads or len(primary.broker.coordinator.table):
         return False
     store = primary.broker.store
     arrived = {

@@ -11,6 +11,10 @@ entry, of the last index write; master's flushed offset; confirm offset. Source:
      512     12   here by turns: whatever becomes of one of them, the other says as much but for one sync
     1024     12   the same at the last start, synced, here and
     1536     12   here by turns: a power cut may tear both of the others, because nobody syncs them
+    2048     12   up to where others have confirmed the log, or -1: nobody else had to; synced, here and
+    2560     12   here one after the other
+    3072     12   the same now and then, not synced, here and
+    3584     12   here by turns
     4096      4   CRC-32 of the following
     4100      8   position: queues (and everything before it in the log) are durable up to here
     4108      8   index position: the index is durable up to here
@@ -36,6 +40,10 @@ _MARK = struct.Struct(">qqqI")
 _MARK_AT = 4096
 _FLUSHED_AT = (0, 512)
 _KEPT_AT = (1024, 1536)
+_CONFIRMED_KEPT_AT = (2048, 2560)
+_CONFIRMED_AT = (3072, 3584)
+ALONE = -1
+"""As a confirmed position: nobody else has to confirm anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +113,20 @@ class MarkFile:
         self._disk = disk
         self._path = path
         self._file: File = disk.open(path, create=True)
-        self._next = self._next_kept = 0
+        self._next = self._next_kept = self._next_confirmed = 0
         self.kept = 0
         """A durable end of the log that outlives every power cut."""
+        self.confirmed = ALONE
+        """A lower bound of what others have confirmed of the log."""
 
     def read(self) -> tuple[int, Mark | None]:
         """See ``read_mark``. The older notes are the next to be written over."""
         data = self._file.read(_MARK_AT + _CRC.size + _MARK.size, 0)
         self._next, _ = _older_and_newest(data, _FLUSHED_AT)
         self._next_kept, self.kept = _older_and_newest(data, _KEPT_AT)
+        self._next_confirmed, _ = _older_and_newest(data, _CONFIRMED_AT)
+        places = (*_CONFIRMED_KEPT_AT, *_CONFIRMED_AT)
+        self.confirmed = max(found[0] if (found := _checked(data, at, _FLUSHED)) else ALONE for at in places)
         return read_mark(data)
 
     def note_flushed(self, position: int) -> None:
@@ -134,6 +147,28 @@ class MarkFile:
         directory = os.path.dirname(self._path)
         self._disk.sync_dir(directory)
         self._disk.sync_dir(os.path.dirname(directory))
+
+    def note_confirmed(self, position: int) -> None:
+        """Others have confirmed everything before ``position``. One small write; a power cut leaves this note, or a
+        lower one. Raises DiskFull."""
+        if position != self.confirmed:
+            self._note(position, _CONFIRMED_AT[self._next_confirmed])
+            self._next_confirmed = 1 - self._next_confirmed
+            self.confirmed = position
+
+    def keep_confirmed(self, position: int) -> None:
+        """The only note from now on, also a lower one, or ALONE; also after a power cut. Raises StoreError, OSError."""
+        if position == ALONE == self.confirmed:
+            return
+        for at in _CONFIRMED_AT:
+            self._note(position, at)
+        for at in _CONFIRMED_KEPT_AT:  # a power cut may tear one of them
+            self._note(position, at)
+            self._file.sync()
+        directory = os.path.dirname(self._path)
+        self._disk.sync_dir(directory)
+        self._disk.sync_dir(os.path.dirname(directory))
+        self.confirmed = position
 
     def _note(self, position: int, at: int) -> None:
         data = _FLUSHED.pack(position)

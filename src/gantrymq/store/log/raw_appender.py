@@ -17,7 +17,7 @@ from gantrymq.protocol.stored_message import BLANK_MAGIC, read_size_and_magic
 from gantrymq.store.dispatch import Dispatch, Pending, queue_tags_code
 from gantrymq.store.log.appender import Appender
 from gantrymq.store.log.commit_log import CommitLog
-from gantrymq.store.log.records import END_MARK_BYTES, has_queue_entry, made_of, parse
+from gantrymq.store.log.records import END_MARK_BYTES, LogWalk, has_queue_entry, made_of, parse
 from gantrymq.store.log.writer import LogWriter
 from gantrymq.store.queues.consume_queue import ConsumeQueue
 from gantrymq.store.queues.deleted import DeletedTopics
@@ -80,6 +80,18 @@ class RawAppender:
             return False
         self._dispatch.position = place
         return True
+
+    def hold(self, position: int, end: int) -> None:
+        """Follow the records from ``position`` on that recovery found in the log, and that nobody has confirmed."""
+        while position < end:
+            walk = LogWalk(self._log.files, position, end)
+            for place, _parsed, data, at in walk:
+                record = self._pending(data, at, place)
+                self._dispatch.add(record)
+                self._appender.saw(record[7])
+            if walk.position == position:
+                raise CorruptRecord(position, "recovery has read a record there")
+            position = walk.position
 
     def _take(self, data: bytes) -> int:
         """Append the whole records; how many bytes that is. Raises CorruptRecord, DiskFull."""

@@ -15,8 +15,9 @@ constructor. Nothing else decides about visibility or acknowledgement.
 Senders that do not wait (``wait`` false) are answered after the write. While a condition without a limit is missing
 nobody is told anything: the local disk has none unless ``flush_limit_ms`` gives it one.
 
-What recovery finds in the log when the store is opened counts as safe, confirmed or not: nobody was told so before the
-crash, and which of several logs is the right one is decided before one of them is opened.
+What recovery finds in the log when the store is opened is safe up to where others had confirmed it, as the store has
+noted (``MessageStore.note_confirmed``). The rest waits for its conditions as if it had been written just now. Where
+nobody else had to confirm anything, all of it is safe.
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ class LogSafety:
         clock: Clock,
         conditions: Sequence[Condition] = (),
         flush_limit_ms: int | None = None,
+        confirmed: int | None = None,
     ) -> None:
-        """``flush_limit_ms``: how long senders wait for the local disk; None: as long as it takes."""
+        """``flush_limit_ms``: how long senders wait for the local disk; None: as long as it takes. ``confirmed``: the
+        log is safe up to there already; None: all of it is."""
         self._log = commit_log
         self._dispatch = dispatch
         self._local = LocalDisk(commit_log.written, flush_limit_ms)
@@ -56,9 +59,9 @@ class LogSafety:
         """Whether more than the local disk must confirm."""
         self._limited = bool(conditions) or flush_limit_ms is not None
         """Whether a sender can be answered before its position is safe."""
-        self.position = commit_log.written
+        self.position = commit_log.written if confirmed is None else confirmed
         """Everything before this log offset is safe: visible to consumers and acknowledged."""
-        self._ends: deque[int] = deque()
+        self._ends: deque[int] = deque([commit_log.written] if self.position < commit_log.written else [])
         """Where writes end that are not safe yet. Safety grows by whole writes."""
         self._waiting = Waiters()
         self._written = Waiters()

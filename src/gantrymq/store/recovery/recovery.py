@@ -52,7 +52,14 @@ class Recovered:
     """Ranges of the log that hold no good record, start to end."""
     last_store_timestamp: int = 0
     last_record: int = -1
-    """Log offset of the last record read; -1 when none was."""
+    """Log offset of the last record read that is visible; -1 when none was."""
+    held: int | None = None
+    """Log offset of the first record that others have not confirmed: from there on none is in its queue."""
+
+    @property
+    def visible(self) -> int:
+        """Log offset behind the last record that is in its queue."""
+        return self.end if self.held is None else self.held
 
 
 @dataclass(slots=True)
@@ -69,6 +76,8 @@ class Recovery:
     """A lower bound of what is durable in the log; 0 when unknown."""
     deleted: Mapping[str, int] = field(default_factory=dict)
     """Topic to the log offset before which its records do not count."""
+    confirmed: int = NO_LIMIT
+    """Others have confirmed everything before this log offset, and perhaps nothing behind it."""
 
     @property
     def _search(self) -> RecordSearch:
@@ -83,11 +92,19 @@ class Recovery:
         if case is Case.NO_LOG:
             self._load_queues(0)
         start = self._start(case, mark)
+        # Behind an orderly end, and before a mark, everything was visible.
+        self.confirmed = NO_LIMIT if self.clean else max(self.confirmed, start)
         start = min([start, *(self._damaged_from(queue, start) for queue in self.queues.queues.values())])
         found = Recovered(case, start, start)
         torn = self._replay(found)
+        if found.held is not None and (damaged := max(found.quarantined.values(), default=0)) > found.held:
+            # The queue offsets of damaged records are kept free in the queues, which end where something is held.
+            log.error("what lies before damage, at log offset %d, counts as confirmed", damaged)
+            self.confirmed = damaged
+            found = Recovered(case, start, start)
+            torn = self._replay(found)
         for queue in self.queues.queues.values():
-            self._keep_last_places(queue, found.end)
+            self._keep_last_places(queue, found.visible)
         if torn or not self.clean:
             self._cut(found)
             self._make_durable(found)
@@ -237,7 +254,7 @@ class Recovery:
 
     def _dispatch(self, walk: LogWalk, found: Recovered) -> None:
         delays = self.config.delays_ms
-        get, make, deleted = self.queues.get, self.queues.make, self.deleted.get
+        get, make, deleted, confirmed = self.queues.get, self.queues.make, self.deleted.get, self.confirmed
         for place, parsed, _data, _at in walk:
             size, topic, queue_id, queue_offset, sys_flag, stored, text = parsed
             if not 0 <= queue_offset <= place // SMALLEST_RECORD_BYTES:  # so many records there never were before it
@@ -247,6 +264,10 @@ class Recovery:
                 walk.bad, walk.position = CorruptRecord(place, "its properties are cut off"), place
                 return
             found.records += 1
+            if place >= confirmed:
+                if found.held is None:
+                    found.held = place
+                continue
             found.last_store_timestamp = stored
             found.last_record = place
             if has_queue_entry(sys_flag) and place >= deleted(topic, 0):

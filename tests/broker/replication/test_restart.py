@@ -1,0 +1,130 @@
+"""A SYNC_MASTER starts again: what no replica has confirmed is neither visible nor decided until one has it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from gantrymq.broker.replication.duties import NOTE_S
+from gantrymq.message import flags
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.headers.transaction import EndTransaction
+from gantrymq.protocol.stored_message import scan
+from tests.broker.replication.test_pair import HA, free_port, replica_of
+from tests.support.brokers import Cluster, cluster, new_client, until
+
+HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01k1\x02"
+SETTINGS: dict[str, Any] = {**HA, "slave_timeout": 1000}
+
+
+def is_there(primary: Cluster) -> bool:
+    """Whether a replica follows."""
+    copies = primary.broker._copies
+    return copies is not None and copies.available
+
+
+async def bodies(broker: Cluster, topic: str = "orders") -> list[bytes]:
+    answer = await broker.pull(topic)
+    return [message.body for message in scan(answer.body)] if answer.code == ResponseCode.SUCCESS else []
+
+
+@contextlib.asynccontextmanager
+async def unconfirmed(tmp_path: Path) -> AsyncIterator[Cluster]:
+    """A primary that was stopped with one message that its replica has, and one that only it has."""
+    async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port(), **SETTINGS) as primary:
+        await primary.create_topic("orders", queues=1)
+        async with replica_of(primary, tmp_path / "b"):
+            await until(lambda: is_there(primary))
+            await primary.sent("orders", b"both have it")
+        await until(lambda: not is_there(primary))
+        assert (await primary.send("orders", b"alone")).code == ResponseCode.SLAVE_NOT_AVAILABLE
+    async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port(), **SETTINGS) as primary:
+        yield primary
+
+
+def test_what_no_replica_has_confirmed_is_not_visible_after_a_restart(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with unconfirmed(tmp_path) as primary:
+            assert await bodies(primary) == [b"both have it"]
+            refused = await primary.send("orders", b"too early")
+            assert refused.code == ResponseCode.SYSTEM_BUSY and "replica has confirmed" in (refused.remark or "")
+            async with replica_of(primary, tmp_path / "b"):
+                await until(lambda: primary.broker.leads)
+                assert await bodies(primary) == [b"both have it", b"alone"]
+                assert (await primary.sent("orders", b"later")).queue_offset == 2
+                assert is_there(primary), "the replica stays connected"
+
+    asyncio.run(work())
+
+
+def test_a_primary_that_waits_for_its_replica_goes_on_as_asynchronous_one(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with unconfirmed(tmp_path) as primary:
+            config = primary.broker._config
+            config.replace(config.current.replaced(broker_role="ASYNC_MASTER"))
+            await until(lambda: primary.broker.leads)
+            assert await bodies(primary) == [b"both have it", b"alone"]
+            await primary.sent("orders", b"later")
+        async with cluster(tmp_path / "a", ha_listen_port=free_port(), **SETTINGS) as primary:
+            assert len(await bodies(primary)) == 3, "all of it was visible, so it is confirmed"
+
+    asyncio.run(work())
+
+
+def test_an_end_that_no_replica_has_confirmed_is_not_repeated_and_its_half_is_not_asked(tmp_path: Path) -> None:
+    """The half is at both, and its commit only at the primary when that is started again."""
+    asked: list[int] = []
+    more: dict[str, Any] = {**SETTINGS, "transaction_time_out": 100, "transaction_check_interval": 100}
+
+    async def work() -> None:
+        client = new_client(requests=lambda _address, command: asked.append(command.code))
+        async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port(), **more) as primary:
+            await primary.create_topic("orders", queues=1)
+            async with replica_of(primary, tmp_path / "b"):
+                await until(lambda: is_there(primary))
+                half = await primary.sent("orders", b"paid", HALF, sys_flag=flags.PREPARED)
+            await until(lambda: not is_there(primary))
+            header = EndTransaction(
+                producer_group="PG", tran_state_table_offset=half.queue_offset, transaction_id="k1",
+                commit_log_offset=int(half.msg_id[16:], 16), commit_or_rollback=flags.COMMITTED, msg_id="k1",
+            )  # fmt: skip
+            answer = await primary.ask(RequestCode.END_TRANSACTION, header)
+            assert answer.code != ResponseCode.SUCCESS, "nobody else has it"
+        async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port(), **more) as primary:
+            beat = {"clientID": "c1", "producerDataSet": [{"groupName": "PG"}], "consumerDataSet": []}
+            await client.call(
+                primary.broker.address, RequestCode.HEART_BEAT, None, json.dumps(beat).encode(), timeout_ms=9_000
+            )
+            assert (await primary.ask(RequestCode.END_TRANSACTION, header)).code == ResponseCode.SLAVE_NOT_AVAILABLE
+            await asyncio.sleep(0.5)
+            assert await bodies(primary) == []
+            async with replica_of(primary, tmp_path / "b"):
+                await until(lambda: primary.broker.leads)
+                assert (await primary.ask(RequestCode.END_TRANSACTION, header)).code == ResponseCode.SUCCESS
+                await asyncio.sleep(0.5)
+                assert await bodies(primary) == [b"paid"] and asked == []
+        await client.close()
+
+    asyncio.run(work())
+
+
+def test_what_a_replica_has_confirmed_is_visible_at_once_after_a_kill(tmp_path: Path) -> None:
+    """The position is noted while the broker runs. Its directory as it was then is what a kill leaves."""
+
+    async def work() -> None:
+        async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port(), **SETTINGS) as primary:
+            await primary.create_topic("orders", queues=1)
+            async with replica_of(primary, tmp_path / "b"):
+                await until(lambda: is_there(primary))
+                await primary.sent("orders", b"one")
+                await asyncio.sleep(2 * NOTE_S)
+                shutil.copytree(tmp_path / "a", tmp_path / "killed")
+        async with cluster(tmp_path / "killed", ha_listen_port=free_port(), **SETTINGS) as primary:
+            assert primary.broker.leads and await bodies(primary) == [b"one"]
+
+    asyncio.run(work())
