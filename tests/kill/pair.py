@@ -50,6 +50,13 @@ class Program:
                 raise RuntimeError(f"it did not start:\n{self.log.read_text()[before:]}")
             time.sleep(0.02)
 
+    def stop(self) -> None:
+        """SIGTERM, as a service manager does it."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()

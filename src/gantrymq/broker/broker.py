@@ -31,6 +31,9 @@ from gantrymq.broker.pop.metrics import declare_pop
 from gantrymq.broker.registries.registries import Registries, open_registries
 from gantrymq.broker.replication.copies import Copies
 from gantrymq.broker.replication.duties import copies_of, port_of
+from gantrymq.broker.replication.election.in_sync import InSync
+from gantrymq.broker.replication.election.member import GroupMember, records_of
+from gantrymq.broker.replication.election.record_store import RecordStore
 from gantrymq.broker.replication.metrics import declare_replication
 from gantrymq.broker.replication.port import Port
 from gantrymq.broker.replication.promotion import is_of_another, mark, take_over
@@ -89,6 +92,7 @@ class Broker:
         own_ip: str = "",
         doors: MakeDoors = doors_of,
         role: Role | None = None,
+        records: RecordStore | None = None,
     ) -> None:
         """Raises ConfigError naming a key that cannot work. Nothing is opened yet.
 
@@ -97,13 +101,16 @@ class Broker:
         that are open already; None: this broker opens its own, if the settings say that it has users. ``own_ip``: the
         IP address that records and offset message ids contain, needed where brokerIP1 is a host name. ``doors``: makes
         the protocols through which clients reach this broker. ``role``: what it is from its start on, see ``become``;
-        None: what ``brokerRole`` says.
+        None: what ``brokerRole`` says. ``records``: of the group that elects its primary; None: that of ``etcdAddr``.
         """
         self._own_ip = own_ip or config.network.broker_ip1
         self._config = LiveConfig(config)
         self._config_file = config_file
         self._conditions = tuple(conditions)
-        self._copies: Copies | None = None
+        self._copies: Copies | InSync | None = None
+        self._records = records_of(self._config) if records is None else records
+        self.group: GroupMember | None = None
+        """Elects the primary; None: the settings say who it is."""
         self._port: Port | None = None
         self.leads = False
         """Whether this is a primary that takes writes: see ``_take``."""
@@ -151,6 +158,8 @@ class Broker:
             raise
         self._started = True
         await self._start_duties()
+        if self.group is not None:
+            self.group.leadership.start()
         log.info(
             "broker %s serves %s from %s", self._config.identity.broker_name, self.address, self._store_config.root
         )
@@ -170,7 +179,7 @@ class Broker:
             ) from error
         self.store = store = self._opened = MessageStore.open(
             self._store_config, disk, clock, place.host, conditions=self._conditions,
-            waits=copies_of(config, self.role is Role.PRIMARY) is not None,
+            waits=self._records is not None or copies_of(config, self.role is Role.PRIMARY) is not None,
         )  # fmt: skip
         disk.make_dirs(store.path("config"))
         if self._access is None and config.access.is_on:
@@ -185,6 +194,11 @@ class Broker:
                 cluster=cluster,
                 clock=clock,
             )
+        if self._records is not None:
+            self.group = GroupMember(
+                config, self._outside, store, self.address, self._records, lambda: self._watched,
+                lambda leads: self.become(Role.PRIMARY if leads else Role.REPLICA),
+            )  # fmt: skip
         self._place = place
         self._registries = registries = open_registries(config, store.file_disk, clock, store.path)
         self.topics, self.groups, self.offsets = registries.topics, registries.groups, registries.offsets
@@ -197,13 +211,21 @@ class Broker:
         store.truncating.append(derived.forget_behind)
 
     def _confirm(self, *, is_primary: bool) -> None:
-        """Begin to wait for what the settings name, or for nothing."""
-        config, store = self._config, self.store
-        before, self._copies = self._copies, copies_of(config, is_primary)
-        if before is not self._copies:
-            store.require([*self._conditions, *([] if self._copies is None else [self._copies])])
+        """Begin to wait for what the settings or the group name, or for nothing."""
+        config, store, group = self._config, self.store, self.group
+        before = self._copies
+        if group is None:
+            self._copies = copies_of(config, is_primary)
+            if before is not self._copies:
+                store.require([*self._conditions, *([] if self._copies is None else [self._copies])])
+        elif is_primary:
+            self._copies = group.in_sync()
+            store.require([*self._conditions, self._copies])
+        else:
+            self._copies = None
+            store.require([*self._conditions, group.told()])
         connections = self.client_limits.connections
-        self._port = port_of(config, self._outside, store, self._copies, connections) if is_primary else None
+        self._port = port_of(config, self._outside, store, self._copies, connections, group) if is_primary else None
 
     def _take(self, role: Role) -> None:
         """Make what works on the open store as this role does, and let the doors serve it.
@@ -229,7 +251,10 @@ class Broker:
             mark(store)
         promoted = leads and is_of_another(store)
         self._listeners = Listeners(self._heard)
-        registries.lead() if leads else registries.follow()
+        if leads:
+            registries.lead(0 if self.group is None else self.group.leadership.epoch)
+        else:
+            registries.follow()
         waiting = open_waiting(config, self._outside, self._place, store, registries, primary=leads, promoted=promoted)
         self.delay, self.timer, self.coordinator = waiting.delay, waiting.timer, waiting.coordinator
         self.delivered = waiting.delivered
@@ -243,7 +268,7 @@ class Broker:
             config, clock, store, registries, self.coordinator, counters, self.client_limits,
             lambda: invisible(self.popping.consumption.revive_log.ledger),
         )  # fmt: skip
-        watched = Watched(store, is_primary)
+        watched = self._watched = Watched(store, is_primary)
         watched.port = self._port
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
         declare_event_loop(self.metrics, self.loop_watch)
@@ -298,7 +323,7 @@ class Broker:
         served = Served(parts.place, self.operations, self, self.metrics, WriteGate(refuses))
         for door in self.doors:
             door.serve(served)
-        on = OnDuty(parts, self.operations, self.registration, self._access, self._client, self._copies)
+        on = OnDuty(parts, self.operations, self.registration, self._access, self._client, self._copies, self.group)
         declare_replication(self.metrics, parts.replication)
         self.duties = Duties(duties_of(role, on, leads=self.leads))
 
@@ -388,6 +413,8 @@ class Broker:
         if not self._started:
             return
         self._started = False
+        if self.group is not None:
+            await self.group.leadership.stop()
         await self._tasks.stop()
         await self.duties.drain()
         self.held_pulls.close()

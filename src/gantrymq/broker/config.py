@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 
 from gantrymq.access.settings import AccessSettings
 from gantrymq.broker.config_sections import (
+    SLAVE,
     SYNC_MASTER,
     DelaySettings,
     GroupSettings,
@@ -49,11 +50,25 @@ class BrokerConfig:
         port, role = self.replication.ha_listen_port, self.identity.broker_role
         if role == SYNC_MASTER and not port:
             raise ConfigError("a SYNC_MASTER waits for its replicas, which need a port: set haListenPort, as 10912")
+        if self.replication.etcd_addr:
+            self._check_group()
         if port and self.access.is_on and not self.replication.allowed:
             raise ConfigError(
                 "this broker has users, and whoever reaches haListenPort gets every message: name the IP addresses of "
                 "the replicas in haAllowedAddresses"
             )
+
+    def _check_group(self) -> None:
+        """Raises ConfigError when this cannot be a member of a group that elects its primary."""
+        if self.identity.broker_role != SLAVE:
+            raise ConfigError(
+                f"with etcdAddr no setting says who is primary: write brokerRole=SLAVE instead of "
+                f"{self.identity.broker_role}, and a brokerId that no other broker of this name has, from 1 on"
+            )
+        if not self.replication.ha_listen_port:
+            raise ConfigError("with etcdAddr each broker may become primary, so it needs haListenPort, as 10912")
+        if self.replication.ha_master_address:
+            raise ConfigError("with etcdAddr the record names the primary: remove haMasterAddress")
 
     @classmethod
     def of(cls, **fields: Any) -> Self:

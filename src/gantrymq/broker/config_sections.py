@@ -24,6 +24,9 @@ SLAVE: Final = "SLAVE"
 SYNC_MASTER: Final = "SYNC_MASTER"
 BROKER_ROLES: Final = ("ASYNC_MASTER", SYNC_MASTER, SLAVE)
 _ADDRESS: Final = re.compile(r"\S+:\d{1,5}")
+_URL: Final = re.compile(r"https?://[^\s/]+:\d{1,5}")
+MIN_LEASE_MS: Final = 1_000
+"""A shorter one is over while a machine is only busy."""
 LIVE: Final[Mapping[str, bool]] = {"live": True}
 """Marks a field that may change while the broker runs."""
 LIMITS: Final = (
@@ -95,13 +98,27 @@ class ReplicationSettings:
     """How many brokers must have a message before a SYNC_MASTER says so, itself included. Apache's default is 1."""
     slave_timeout: int = 3_000
     """ms that a sender waits for the replicas of a SYNC_MASTER."""
+    etcd_addr: str = ""
+    """``host:port;host:port`` of etcd, whose record says which broker of this brokerName is primary; empty: the
+    settings do. ``https://`` may stand before each. Our own key."""
+    primary_lease: int = 3_000
+    """ms without a word of the primary after which another broker of its group may take its place. Our own key."""
+    min_in_sync_replicas: int = 2
+    """How many brokers must be in the in-sync set of a group, or nothing is acknowledged. Apache's default is 1."""
+    ha_max_time_slave_not_catchup: int = 15_000
+    """ms after which a replica that does not keep up leaves the in-sync set."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.ha_listen_port <= 65535:
             raise ConfigError(f"haListenPort is {self.ha_listen_port}; it must be between 0 and 65535")
         if self.in_sync_replicas < 1:
             raise ConfigError(f"inSyncReplicas is {self.in_sync_replicas}; it counts the primary, so write 1 or more")
-        _require_positive(self, "slave_timeout")
+        _require_positive(self, "slave_timeout", "min_in_sync_replicas", "ha_max_time_slave_not_catchup")
+        if self.primary_lease < MIN_LEASE_MS:
+            raise ConfigError(f"primaryLease is {self.primary_lease}; write at least {MIN_LEASE_MS} ms")
+        for url in self.etcd:
+            if not _URL.fullmatch(url):
+                raise ConfigError(f"etcdAddr has {url!r}; write host:port;host:port, or https://host:port")
         for address in self.allowed:
             if numeric(address) is None:
                 raise ConfigError(f"haAllowedAddresses has {address!r}; write IP addresses with ; between them")
@@ -112,6 +129,12 @@ class ReplicationSettings:
     def allowed(self) -> frozenset[str]:
         """The addresses of ``haAllowedAddresses``."""
         return frozenset(address.strip() for address in self.ha_allowed_addresses.split(";") if address.strip())
+
+    @property
+    def etcd(self) -> tuple[str, ...]:
+        """The nodes of ``etcdAddr``, as URLs."""
+        texts = (text.strip().rstrip("/") for text in self.etcd_addr.split(";"))
+        return tuple(text if "://" in text else f"http://{text}" for text in texts if text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from gantrymq.broker.parts import Parts
 from gantrymq.broker.registries.filters import SAVE_SECONDS
 from gantrymq.broker.replication.copies import Copies
 from gantrymq.broker.replication.duties import following, noting
+from gantrymq.broker.replication.election.in_sync import InSync
+from gantrymq.broker.replication.election.member import GroupMember
 from gantrymq.broker.replication.promotion import unmark
 from gantrymq.broker.upkeep.registration import Registration
 from gantrymq.broker.upkeep.retention import RETENTION_SECONDS
@@ -65,8 +67,10 @@ class OnDuty:
     """None: the broker has no users."""
     client: RemotingClient
     """For requests to other servers."""
-    copies: Copies | None
+    copies: Copies | InSync | None
     """What must have a record beside this broker; None: nothing."""
+    group: GroupMember | None
+    """None: the settings say who is primary."""
 
 
 def duties_of(role: Role, on: OnDuty, *, leads: bool = True) -> list[Duty]:
@@ -105,9 +109,11 @@ def _primary(on: OnDuty) -> list[Duty]:
 def _replica(on: OnDuty) -> list[Duty]:
     parts = on.parts
     follows = following(
-        parts.config, parts.outside, parts.store, parts.registries, parts.replication, on.client, on.registration
+        parts.config, parts.outside, parts.store, parts.registries, parts.replication, on.client, on.registration,
+        on.group,
     )  # fmt: skip
-    return [*_of_every_role(on), *follows]  # name servers tell where the primary is
+    notes = [] if on.group is None else noting(parts.outside.clock, parts.store)
+    return [*notes, *_of_every_role(on), *follows]  # name servers tell where the primary is
 
 
 def _of_every_role(on: OnDuty) -> list[Duty]:

@@ -38,10 +38,11 @@ class Registries:
         """The durable tables are those of another broker from now on, and nothing is added to them here."""
         self.topics.follows = self.groups.follows = self.offsets.follows = True
 
-    def lead(self) -> None:
-        """They are this broker's own. Raises StoreError when what each broker has cannot be added."""
+    def lead(self, epoch: int = 0) -> None:
+        """They are this broker's own. Raises StoreError when what each broker has cannot be added. ``epoch``: for which
+        it was elected; 0: the settings say that it is primary."""
         self.offsets.follows = False
-        self.topics.lead()
+        self.topics.lead(epoch)
         self.groups.lead()
 
 

@@ -173,10 +173,14 @@ class Topics:
         if before.keys() - table.keys():
             self._announce([])
 
-    def lead(self) -> None:
-        """The table is this broker's own from now on."""
+    def lead(self, epoch: int = 0) -> None:
+        """The table is this broker's own from now on. ``epoch``: of a primary that was elected. Name servers let it
+        take the place of one of an earlier epoch that seems to be alive. Source: DataVersion.stateVersion."""
         self.follows = False
         self._add_system_topics()
+        if epoch:
+            self._version = msgspec.structs.replace(self._version, state_version=epoch)
+            self._save(self._table)
 
     def permission_changed(self) -> None:
         """The broker's own permission may have changed: the name servers must be told."""

@@ -10,6 +10,9 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.outside import Outside
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.replication.copies import Copies
+from gantrymq.broker.replication.dialects import DEFAULT_PACE, DefaultPrimary, DefaultReplica
+from gantrymq.broker.replication.election.in_sync import InSync
+from gantrymq.broker.replication.election.member import GroupMember
 from gantrymq.broker.replication.port import Port
 from gantrymq.broker.replication.promotion import joins, mark_joined
 from gantrymq.broker.replication.replica import Follower
@@ -30,14 +33,16 @@ NOTE_S: Final = 1.0
 class JoiningStore:
     """The store of a replica, as it joins a primary (``replica.Joining``)."""
 
-    def __init__(self, config: LiveConfig, outside: Outside, store: MessageStore) -> None:
+    def __init__(self, config: LiveConfig, outside: Outside, store: MessageStore, *, elected: bool) -> None:
+        """``elected``: the primary has everything that was acknowledged, because it was elected."""
+        self._elected = elected
         self._config = config
         self._outside = outside
         self._store = store
 
     def may_cut(self) -> bool:
         """What a former primary wrote alone is cut; what came from a primary only if the settings say so."""
-        return joins(self._store) or self._config.replication.ha_cut_surplus
+        return self._elected or joins(self._store) or self._config.replication.ha_cut_surplus
 
     def keep(self, position: int) -> str:
         path, count = keep(self._store, self._outside.disk, position, self._outside.clock.wall_ms())
@@ -56,7 +61,12 @@ def copies_of(config: LiveConfig, is_primary: bool) -> Copies | None:
 
 
 def port_of(
-    config: LiveConfig, outside: Outside, store: MessageStore, copies: Copies | None, connections: OpenConnections
+    config: LiveConfig,
+    outside: Outside,
+    store: MessageStore,
+    copies: Copies | InSync | None,
+    connections: OpenConnections,
+    group: GroupMember | None,
 ) -> Port | None:
     """Of a primary: its HA port, if it has one. ``connections``: counts those of all ports."""
     settings = config.replication
@@ -64,7 +74,8 @@ def port_of(
         return None
     return Port(
         outside.network, outside.clock, store, config.network.bind_address, settings.ha_listen_port, settings.allowed,
-        copies, connections, settings.slave_timeout / 1000,
+        copies, connections, settings.slave_timeout / 1000, DefaultPrimary if group is None else group.talk_as_primary,
+        DEFAULT_PACE if group is None else group.pace,
     )  # fmt: skip
 
 
@@ -78,24 +89,29 @@ def noting(clock: Clock, store: MessageStore) -> list[Duty]:
 
 def following(
     config: LiveConfig, outside: Outside, store: MessageStore, registries: Registries, watched: Watched,
-    client: RemotingClient, registration: Registration,
+    client: RemotingClient, registration: Registration, group: GroupMember | None,
 ) -> list[Duty]:  # fmt: skip
     """Of a replica: its log, and its tables."""
 
     def ha_address() -> str:
+        if group is not None:
+            return group.ha_address()
         return config.replication.ha_master_address or registration.primary[1]
 
     def address() -> str:
         """For clients. Where no name server knows it: the port below the HA port, which is the usual place of it."""
+        if group is not None:
+            return group.address()
         if registration.primary[0] or not config.replication.ha_master_address:
             return registration.primary[0]
         host, port = split_address(config.replication.ha_master_address)
         return address_of(host, port - 1)
 
-    joining = JoiningStore(config, outside, store)
+    joining = JoiningStore(config, outside, store, elected=group is not None)
     follower = watched.follower = Follower(
-        outside.network, outside.clock, store, ha_address, joining, registration.look_for_primary
-    )
+        outside.network, outside.clock, store, ha_address, joining, registration.look_for_primary,
+        DefaultReplica if group is None else group.talk_as_replica, DEFAULT_PACE if group is None else group.pace,
+    )  # fmt: skip
     tables = Tables(client, outside.clock, store, registries, address)
 
     def start() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final, Protocol
 
-from gantrymq.broker.replication.copies import Copies
-from gantrymq.broker.replication.frames import HEARTBEAT_S, MAX_DATA_BYTES, SILENCE_S, ReportReader, encode_frame
+from gantrymq.broker.replication.auto_switch import Hello
+from gantrymq.broker.replication.dialects import DEFAULT_PACE, DefaultPrimary, Pace, PrimarySide
+from gantrymq.broker.replication.frames import MAX_DATA_BYTES
 from gantrymq.broker.replication.sending import Sending, State
 from gantrymq.errors import RemoteProtocolError, StoreError
 from gantrymq.message.replication import CopyState
@@ -38,15 +40,26 @@ class Log(Protocol):
         """Where the file of the log ends that holds a position."""
 
 
+class Confirming(Protocol):
+    """Hears what replicas have."""
+
+    def confirm(self, identity: str, end: int) -> None: ...
+
+    def left(self, identity: str) -> None:
+        """The last connection of a replica that followed ended."""
+
+
 class Port:
     """Listens for replicas, and sends the log to each of them."""
 
     def __init__(
         self, network: Network, clock: Clock, source: Log, host: str, port: int, allowed: frozenset[str],
-        copies: Copies | None, gate: Gate | None = None, last_s: float = 0.0,
+        copies: Confirming | None, gate: Gate | None = None, last_s: float = 0.0,
+        talk: Callable[[], PrimarySide] = DefaultPrimary, pace: Pace = DEFAULT_PACE,
     ) -> None:  # fmt: skip
         """``allowed``: IP addresses that replicas may have; empty: any. ``copies``: hears what they have. ``gate``:
-        limits connections. ``last_s``: how long ``stop`` waits for replicas that are behind."""
+        limits connections. ``last_s``: how long ``stop`` waits for replicas that are behind. ``talk``: makes what a
+        connection talks."""
         self._network = network
         self._clock = clock
         self._source = source
@@ -54,7 +67,9 @@ class Port:
         self._allowed = allowed
         self._copies = copies
         self._gate = gate
-        self._last_s = last_s
+        self.last_s = last_s
+        self._talk = talk
+        self.pace: Final = pace
         self._listener: Listener | None = None
         self._timer: Timer | None = None
         self.replicas: list[Replica] = []
@@ -67,12 +82,12 @@ class Port:
         """Raises Unreachable when the port is in use."""
         self._listener = await self._network.listen(self._host, self._port, self._accept, self._gate)
         self.address = self._listener.address
-        self._timer = self._clock.call_later(HEARTBEAT_S, self._beat)
+        self._timer = self._clock.call_later(self.pace.beat, self._beat)
         log.info("replicas get the log from %s", self.address)
 
     async def stop(self) -> None:
         """Replicas that follow get the rest of the log first: whichever takes over has everything then."""
-        ends = self._clock.monotonic() + self._last_s
+        ends = self._clock.monotonic() + self.last_s
         while (behind := self._behind()) and self._clock.monotonic() < ends:
             await self._clock.sleep(LOOK_S)
         if behind:
@@ -96,7 +111,7 @@ class Port:
         return [one.identity for one in self.replicas if one.follows and one.gap]
 
     def _accept(self) -> Replica:
-        return Replica(self, self._source, self._clock)
+        return Replica(self, self._source, self._clock, self._talk())
 
     def grown(self, _position: int) -> None:
         """More of the log is safe on this disk."""
@@ -104,14 +119,15 @@ class Port:
             replica.send()
 
     def _beat(self) -> None:
-        self._timer = self._clock.call_later(HEARTBEAT_S, self._beat)
+        self._timer = self._clock.call_later(self.pace.beat, self._beat)
         for replica in list(self.replicas):
             replica.beat()
 
     def came(self, replica: Replica) -> bool:
         """Whether a connection may stay."""
-        if self._allowed and replica.identity not in self._allowed:
-            self.refused(replica.identity, "haAllowedAddresses does not name its address. If it is yours, add it there")
+        host = split_address(replica.address)[0]
+        if self._allowed and host not in self._allowed:
+            self.refused(host, "haAllowedAddresses does not name its address. If it is yours, add it there")
             return False
         self.replicas.append(replica)
         return True
@@ -137,11 +153,13 @@ class Port:
 class Replica:
     """One connection."""
 
-    def __init__(self, port: Port, source: Log, clock: Clock) -> None:
+    def __init__(self, port: Port, source: Log, clock: Clock, talk: PrimarySide) -> None:
         self._port = port
         self._source = source
         self._clock = clock
-        self._reader = ReportReader()
+        self._talk = talk
+        self._named = not talk.knows_replicas
+        """Whether it has said who it is, where it has to."""
         self._link: Link | None = None
         self._paused = self._again = False
         self._heard = self._said = clock.monotonic()
@@ -149,7 +167,7 @@ class Replica:
         self.address = ""
         """``ip:port`` of the connection."""
         self.identity = ""
-        """The IP address: the protocol has no other name."""
+        """The IP address, or the disk where the protocol names it."""
 
     @property
     def follows(self) -> bool:
@@ -173,7 +191,13 @@ class Replica:
         if link is None:
             return
         try:
-            for end in self._reader.feed(data):
+            for end in self._talk.feed(data):
+                if isinstance(end, Hello):
+                    self.identity, self._named = str(end.disk), True
+                    link.write(self._talk.welcome(self._source.stored))
+                    continue
+                if not self._named:
+                    raise RemoteProtocolError("it reports before it has said who it is")
                 was_new = not self.follows
                 self.sending.reported(end, self._source.min_log_offset, self._source.stored)
                 if was_new:
@@ -182,8 +206,9 @@ class Replica:
             self._port.refused(self.identity, str(error))
             self.end()
             return
-        self._port.confirmed(self)
-        self.send()
+        if self.follows:
+            self._port.confirmed(self)
+            self.send()
 
     def lost(self, reason: str) -> None:
         if self._link is not None:
@@ -227,7 +252,7 @@ class Replica:
                 log.error("replica %s is too far behind: the log begins at %d", self.identity, source.min_log_offset)
                 self.end()
                 return
-            link.write(encode_frame(place, data))
+            link.write(self._talk.frame(place, data))
             sending.sent(len(data))
             budget -= len(data)
             self._said = self._clock.monotonic()
@@ -239,10 +264,12 @@ class Replica:
     def beat(self) -> None:
         """Say that the primary is alive, and end a connection whose other side is not."""
         now = self._clock.monotonic()
-        if now - self._heard > SILENCE_S:
-            log.error("replica %s has said nothing for %g s; its connection is ended", self.identity, SILENCE_S)
+        pace = self._port.pace
+        if now - self._heard > pace.silence:
+            log.error("replica %s has said nothing for %g s; its connection is ended", self.identity, pace.silence)
             self.end()
             return
         self.send()
-        if self._link is not None and self.follows and now - self._said >= HEARTBEAT_S / 2 and not self._paused:
-            self._link.write(encode_frame(self.sending.next_place, b""))
+        sent_all = self.sending.next_place >= self._source.stored
+        if self._link is not None and self.follows and sent_all and now - self._said >= pace.beat / 2:
+            self._link.write(self._talk.frame(self.sending.next_place, b""))

@@ -7,9 +7,10 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from gantrymq.broker.replication.auto_switch import Welcome
+from gantrymq.broker.replication.dialects import DEFAULT_PACE, DefaultReplica, Pace, ReplicaSide
 from gantrymq.broker.replication.following import Differs, Diverged, Following, NotThere, State, earlier
-from gantrymq.broker.replication.frames import HEARTBEAT_S, SILENCE_S, FrameReader, encode_report
-from gantrymq.errors import GantryError, StoreError
+from gantrymq.errors import GantryError, StoreError, Unreachable
 from gantrymq.message.replication import FollowState
 from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.clock import Clock, Timer
@@ -19,8 +20,6 @@ from gantrymq.runtime.tasks import TaskGroupOwner
 log = logging.getLogger("gantrymq.broker.replication")
 
 CONNECT_S: Final = 5.0
-AGAIN_S: Final = 1.0
-"""Between two attempts to follow."""
 DIVERGED_AGAIN_S: Final = 30.0
 """When the logs differ: a person has to act, and may have done so."""
 
@@ -72,15 +71,22 @@ class Follower:
 
     def __init__(
         self, network: Network, clock: Clock, target: Target, primary: Callable[[], str], joining: Joining,
-        look: Callable[[], None],
+        look: Callable[[], None], talk: Callable[[], ReplicaSide] = DefaultReplica, pace: Pace = DEFAULT_PACE,
     ) -> None:  # fmt: skip
-        """``look``: asked to find out where the primary is, when it is not where it was."""
+        """``look``: asked to find out where the primary is, when it is not where it was. ``talk``: makes what a
+        connection talks."""
         self._network = network
         self._clock = clock
         self._target = target
         self._primary = primary
         self._joining = joining
         self._look = look
+        self._talk = talk
+        self.pace: Final = pace
+        self._followed = ""
+        """The address whose log this one continued last."""
+        self.shut = ""
+        """An address that was followed, and at which nobody listens any more; empty: there is none."""
         self._before: int | None = None
         """The record that is compared first begins before this log offset; None: it is the last one."""
         self._tasks = TaskGroupOwner("replica")
@@ -107,6 +113,17 @@ class Follower:
         if self._connection is not None:
             self._connection.end("the replica stops")
 
+    def hears(self, within_s: float) -> bool:
+        """Whether the primary has said something within so many seconds, over a connection that is there."""
+        connection = self._connection
+        return connection is not None and connection.heard_within(within_s)
+
+    def leave(self, reason: str) -> None:
+        """End the connection that there is; what has come over it is taken, and nothing more."""
+        if self._connection is not None:
+            self._connection.end(reason)
+        self.shut = ""
+
     def grown(self, _position: int) -> None:
         """More of the log is safe on this disk."""
         if self._connection is not None:
@@ -118,7 +135,7 @@ class Follower:
             if address:
                 pause = await self._attempt(address)
             else:
-                pause = AGAIN_S
+                pause = self.pace.again
                 self._note(
                     "the address of the primary is not known: set haMasterAddress, or namesrvAddr to a name server "
                     "that knows a primary of this brokerName"
@@ -132,9 +149,11 @@ class Follower:
         failed: Exception
         try:
             await self._follow(address)
-            return AGAIN_S
+            return self.pace.again
         except Exception as error:  # noqa: BLE001 - a replica never gives up: its messages have no second copy then
             failed = error
+        if isinstance(failed, Unreachable) and isinstance(failed.__cause__, ConnectionRefusedError):
+            self.shut = address if address == self._followed else ""
         if isinstance(failed, Differs):  # behind the block: nothing waits in a handler (docs/compiled.md)
             try:
                 await self._part(failed)
@@ -151,7 +170,7 @@ class Follower:
         self._note(f"cannot follow {address}: {failed}")
         if not isinstance(failed, GantryError | OSError):
             log.error("this was not expected", exc_info=failed)
-        return AGAIN_S
+        return self.pace.again
 
     def _look_earlier(self, failed: NotThere) -> float:
         target = self._target
@@ -198,7 +217,7 @@ class Follower:
         following = Following(begin, end, target.appended)
         if following.state is State.FOLLOWING:  # an empty log
             self._joining.joined()
-        connection = _Connection(self, self._clock, target, following)
+        connection = _Connection(self, self._clock, target, following, self._talk())
         host, port = split_address(address)
         self._connection = connection
         try:
@@ -215,8 +234,10 @@ class Follower:
     def follows(self, state: State, address: str) -> None:
         """The connection works."""
         self.state = state
+        self.shut = ""
         if state is State.FOLLOWING:
             self._before = None
+            self._followed = self._primary()
             if self.problem or not self._said:
                 log.info("following the primary at %s from log offset %d on", address, self._target.appended)
             self.problem, self._said = "", "follows"
@@ -225,22 +246,31 @@ class Follower:
 class _Connection:
     """One connection to the primary."""
 
-    def __init__(self, owner: Follower, clock: Clock, target: Target, following: Following) -> None:
+    def __init__(self, owner: Follower, clock: Clock, target: Target, following: Following, talk: ReplicaSide) -> None:
         self._owner = owner
         self._clock = clock
         self._target = target
         self._following = following
-        self._reader = FrameReader()
+        self._talk = talk
         self._link: Link | None = None
         self._timer: Timer | None = None
         self._heard = self._said = clock.monotonic()
+        self._greeted = False
+        """Whether the primary has answered, where it has to."""
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connected(self, link: Link) -> None:
         self._link = link
         self._heard = self._clock.monotonic()
-        link.write(encode_report(self._following.begin))
-        self._timer = self._clock.call_later(HEARTBEAT_S / 2, self._beat)
+        hello = self._talk.hello()
+        link.write(hello or self._talk.report(self._following.begin))
+        self._greeted = not hello
+        self._timer = self._clock.call_later(self._owner.pace.beat / 2, self._beat)
+        if not hello and self._following.state is State.FOLLOWING:
+            self._talk.followed()
+
+    def heard_within(self, seconds: float) -> bool:
+        return self._link is not None and self._clock.monotonic() - self._heard <= seconds
 
     def received(self, data: bytes) -> None:
         if self._link is None:
@@ -249,13 +279,20 @@ class _Connection:
         self._owner.heard_ms = self._clock.wall_ms()
         target, following = self._target, self._following
         try:
-            for frame in self._reader.feed(data):
+            for frame in self._talk.feed(data):
+                if isinstance(frame, Welcome):
+                    self._greeted = True
+                    self._link.write(self._talk.report(following.begin))
+                    if following.state is State.FOLLOWING:
+                        self._talk.followed()
+                    continue
                 known = following.own_end - frame.place if following.state is State.COMPARING else 0
                 own = target.read_raw(frame.place, min(len(frame.data), known)) if known > 0 else b""
                 compared = following.state is State.COMPARING
                 new = following.takes(frame, own)
                 if compared and following.state is State.FOLLOWING:
                     self._owner.joined()  # before the first byte of the primary is appended
+                    self._talk.followed()
                 if new:
                     target.append_raw(frame.place + len(frame.data) - len(new), new)
         except (GantryError, OSError) as error:
@@ -265,19 +302,20 @@ class _Connection:
 
     def report(self) -> None:
         """Say how far this log is safe. Not before it is known to be the primary's."""
-        if self._link is not None and self._following.state is State.FOLLOWING:
+        if self._link is not None and self._greeted and self._following.state is State.FOLLOWING:
             self._said = self._clock.monotonic()
             self._owner.reported_ms = self._clock.wall_ms()
-            self._link.write(encode_report(self._target.stored))
+            self._link.write(self._talk.report(self._target.stored))
 
     def _beat(self) -> None:
         now = self._clock.monotonic()
-        self._timer = self._clock.call_later(HEARTBEAT_S / 2, self._beat)
-        if now - self._heard > SILENCE_S:
-            self._fail(StoreError(f"the primary has said nothing for {SILENCE_S:g} s"))
-        elif self._following.state is State.COMPARING and self._link is not None:
-            self._link.write(encode_report(0))  # a sign of life that confirms nothing
-        elif now - self._said >= HEARTBEAT_S / 2:
+        pace = self._owner.pace
+        self._timer = self._clock.call_later(pace.beat / 2, self._beat)
+        if now - self._heard > pace.silence:
+            self._fail(StoreError(f"the primary has said nothing for {pace.silence:g} s"))
+        elif self._following.state is State.COMPARING and self._link is not None and self._greeted:
+            self._link.write(self._talk.report(0))  # a sign of life that confirms nothing
+        elif now - self._said >= pace.beat / 2:
             self.report()
 
     def lost(self, reason: str) -> None:

@@ -56,7 +56,7 @@ async def replica_lost(cluster: Cluster, rng: random.Random) -> None:
     primary = primary_of(cluster)
     hosts = [host for host in cluster.brokers if host is not primary and host.node is not None]
     if hosts:
-        await _off(cluster, rng.choice(hosts), rng)
+        await off_and_on(cluster, rng.choice(hosts), rng)
 
 
 async def primary_lost(cluster: Cluster, rng: random.Random) -> None:
@@ -65,12 +65,12 @@ async def primary_lost(cluster: Cluster, rng: random.Random) -> None:
     if primary is not None and not cluster.busy:
         cluster.busy = True
         try:
-            await _off(cluster, primary, rng)
+            await off_and_on(cluster, primary, rng)
         finally:
             cluster.busy = False
 
 
-async def _off(cluster: Cluster, host: BrokerHost, rng: random.Random) -> None:
+async def off_and_on(cluster: Cluster, host: BrokerHost, rng: random.Random) -> None:
     if rng.random() < 0.5:
         cluster.cut_power(host)
     else:
@@ -122,7 +122,7 @@ async def restarted_alone(cluster: Cluster, rng: random.Random) -> None:
         ends = None if primary.broker is None else primary.broker.store
         if ends is not None and ends.safety.position < ends.written:
             cluster.injected["primary restarted with unconfirmed records"] += 1
-        await _off(cluster, primary, rng)
+        await off_and_on(cluster, primary, rng)
         await wait(cluster, rng.uniform(0.5, 4))
         if rng.random() < 0.7:
             await _replace(cluster, primary, rng)
@@ -249,7 +249,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
     for _ in range(SERVICES):
         await cluster.start_service()
     await cluster.start_reader()
-    await _until(lambda: _follows(cluster), 30)
+    await until(lambda: _follows(cluster), 30)
     customers = asyncio.ensure_future(place_orders(cluster, plan.orders))
     watch = asyncio.ensure_future(_watch(cluster))
     rng = random.Random(cluster.rng.randrange(1 << 62))
@@ -258,7 +258,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
     await _make_peace(cluster)
     watch.cancel()
     cluster.history.add("quiet")
-    cluster.errors += _places_with_two_messages(cluster)
+    cluster.errors += places_with_two_messages(cluster)
 
 
 async def _watch(cluster: Cluster) -> None:
@@ -268,7 +268,7 @@ async def _watch(cluster: Cluster) -> None:
         await asyncio.sleep(0.05)
 
 
-def _places_with_two_messages(cluster: Cluster) -> list[str]:
+def places_with_two_messages(cluster: Cluster) -> list[str]:
     """What a consumer has seen must not be replaced by something else."""
     seen: dict[tuple[object, ...], str] = {}
     found = []
@@ -291,15 +291,15 @@ async def _make_peace(cluster: Cluster) -> None:
     while primary_of(cluster) is None:  # a failover broke off, and its operator looks at it
         await _failover(cluster, forced=True)
         await asyncio.sleep(1)
-    await _start_service(cluster)
-    if not await _until(lambda: _settled(cluster), PEACE_S):
-        cluster.errors.append(f"not settled: {_state(cluster)}")
-    elif len({_log_of(host) for host in cluster.brokers}) > 1:
-        cluster.errors.append(f"the logs differ: {_state(cluster)}")
+    await start_service(cluster)
+    if not await until(lambda: settled(cluster), PEACE_S):
+        cluster.errors.append(f"not settled: {state_of(cluster)}")
+    elif len({log_of(host) for host in cluster.brokers}) > 1:
+        cluster.errors.append(f"the logs differ: {state_of(cluster)}")
     await asyncio.sleep(3)
 
 
-async def _start_service(cluster: Cluster) -> None:
+async def start_service(cluster: Cluster) -> None:
     while True:
         try:
             await cluster.start_service()
@@ -308,7 +308,7 @@ async def _start_service(cluster: Cluster) -> None:
             await asyncio.sleep(1)
 
 
-async def _until(holds: Callable[[], bool], limit_s: float) -> bool:
+async def until(holds: Callable[[], bool], limit_s: float) -> bool:
     ends = asyncio.get_running_loop().time() + limit_s
     while not holds():
         if asyncio.get_running_loop().time() > ends:
@@ -317,7 +317,7 @@ async def _until(holds: Callable[[], bool], limit_s: float) -> bool:
     return True
 
 
-def _settled(cluster: Cluster) -> bool:
+def settled(cluster: Cluster) -> bool:
     primary = primary_of(cluster)
     if primary is None or primary.broker is None or not primary.broker.leads or len(primary.broker.coordinator.table):
         return False
@@ -338,13 +338,13 @@ def _settled(cluster: Cluster) -> bool:
     )
 
 
-def _log_of(host: BrokerHost) -> bytes:
+def log_of(host: BrokerHost) -> bytes:
     assert host.broker is not None
     store = host.broker.store
     return store.read_raw(store.min_log_offset, store.written - store.min_log_offset)
 
 
-def _state(cluster: Cluster) -> list[str]:
+def state_of(cluster: Cluster) -> list[str]:
     found = []
     for host in cluster.brokers:
         broker = host.broker

@@ -21,6 +21,7 @@ from gantrymq.simulation.workload import IMMUNITY_MS, Chances, Database, Reader,
 from gantrymq.simulation.world.disk import SimDisk
 from gantrymq.simulation.world.loop import VirtualLoop
 from gantrymq.simulation.world.network import SimNetwork
+from gantrymq.simulation.world.records import SimEtcd
 from gantrymq.testing.local.node import Node, NodeClock, Process, own_tasks
 
 EPOCH_MS = 1_800_000_000_000
@@ -83,6 +84,8 @@ class Cluster:
     """Called with each broker that has started."""
     busy: bool = False
     """Whether an operator changes who is primary."""
+    etcd: SimEtcd | None = None
+    """Where the record of a group lies; None: the brokers are no group."""
     synchronous: dict[int, list[Any]] = field(default_factory=dict)
     """What each synchronous primary waits for, by its id: that, and where its log ended then; -1: it is copied."""
     _processes: int = 0
@@ -132,7 +135,8 @@ class Cluster:
             transaction_check_interval=2000, transaction_check_max=1000,
             **own,
         )  # fmt: skip
-        host.broker = Broker(config, outside.network, outside.clock, outside.rng, host.disk)
+        records = None if self.etcd is None else self.etcd.records(host.address)
+        host.broker = Broker(config, outside.network, outside.clock, outside.rng, host.disk, records=records)
         host.node = node
         host.starts += 1
         await node.start(host.broker.start())

@@ -57,6 +57,8 @@ class SimNetwork:
         self._listening: dict[tuple[str, int], _Listener] = {}
         self._ends: list[_End] = []
         self._parted: set[frozenset[str]] = set()
+        self._mute: set[tuple[str, str]] = set()
+        """From where nothing arrives at which other host; the other way things do."""
         self._latest: dict[str, float] = {}
         """By host: when the latest frame on its way there arrives."""
         self._ports = FIRST_FREE_PORT
@@ -79,12 +81,29 @@ class SimNetwork:
             self.injected["connection broken"] += 1
             end.reset("broken")
 
+    def mute(self, one: str, other: str) -> None:
+        """Nothing arrives from ``one`` at ``other`` any more; the other way everything does."""
+        self._mute.add((one, other))
+        for end in self._ends:
+            if (end.host, end.other.host) == (one, other):
+                self.injected["direction parted"] += 1
+
     def heal(self) -> None:
-        """All lines work again."""
+        """All lines work again. What went over a muted one breaks: a stream has no holes."""
+        for end in list(self._ends):
+            if (end.host, end.other.host) in self._mute:
+                self.loop.call_later(self.rng.uniform(0, RESET_WITHIN_S), end.reset, "timed out")
         self._parted.clear()
+        self._mute.clear()
 
     def joined(self, one: str, other: str) -> bool:
-        return frozenset((one, other)) not in self._parted
+        """Whether connections between them can be made."""
+        muted = (one, other) in self._mute or (other, one) in self._mute
+        return frozenset((one, other)) not in self._parted and not muted
+
+    def passes(self, one: str, other: str) -> bool:
+        """Whether what ``one`` sends arrives at ``other``."""
+        return frozenset((one, other)) not in self._parted and (one, other) not in self._mute
 
     def free_port(self) -> int:
         self._ports += 1
@@ -172,7 +191,7 @@ class HostNetwork:
             await asyncio.sleep(timeout_s)
             raise Unreachable(address_of(host, port), f"no connection within {timeout_s:g} s")
         if listener is None or not self._node.alive:
-            raise Unreachable(address_of(host, port), "Connection refused")
+            raise Unreachable(address_of(host, port), "Connection refused") from ConnectionRefusedError()
         return network.connect(self._node, self._host, receiver, listener)
 
 
@@ -250,7 +269,7 @@ class _End:
     def _send_bytes(self, data: bytes) -> None:
         """Another protocol than RocketMQ's remoting: bytes are late, or the connection breaks behind some of them."""
         network, faults = self._network, self._network.faults
-        if self._silent or not network.joined(self.host, self.other.host):
+        if self._silent or not network.passes(self.host, self.other.host):
             network.injected["frame lost"] += 1
             self._silent = True  # a stream has no holes: nothing comes behind what is lost
             return
@@ -268,7 +287,7 @@ class _End:
     def _send(self, parts: Frame) -> None:
         network, faults = self._network, self._network.faults
         chance = network.rng.random()
-        if self._silent or not network.joined(self.host, self.other.host):
+        if self._silent or not network.passes(self.host, self.other.host):
             network.injected["frame lost"] += 1
             return
         for name in ("lost", "doubled", "late", "reset"):

@@ -1,0 +1,310 @@
+"""Does what ``rules.py`` says: reads the record again and again, writes it, and changes the role of its broker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from gantrymq.broker.replication.election.in_sync import InSync, Limits
+from gantrymq.broker.replication.election.record import (
+    Member,
+    Record,
+    beaten,
+    elected,
+    first,
+    may_stand,
+    with_set,
+)  # fmt: skip
+from gantrymq.broker.replication.election.record_store import NEVER, Held, RecordStore
+from gantrymq.broker.replication.election.rules import Act, Seen, next_act
+from gantrymq.errors import GantryError, RemoteProtocolError, TimedOut, Unreachable
+from gantrymq.runtime.clock import Clock
+from gantrymq.runtime.tasks import TaskGroupOwner
+
+log = logging.getLogger("gantrymq.broker.replication")
+
+TURNS: Final = 10
+"""Looks in a lease."""
+COULD_NOT: Final = (Unreachable, TimedOut, RemoteProtocolError)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Of a group."""
+
+    lease_s: float
+    """A primary that wrote nothing for so long may be replaced."""
+    limits: Limits
+    answer_ms: int
+    """How long senders wait for the in-sync set."""
+
+
+class Led(Protocol):
+    """The broker that is led."""
+
+    @property
+    def end(self) -> int:
+        """Of its log."""
+
+    @property
+    def stored(self) -> int:
+        """How far the log is safe on its disk."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it has written its log itself, as a primary."""
+
+    async def lead(self) -> None:
+        """Become primary. Nothing is decided by the log before all of it is confirmed: its end may be here only."""
+
+    async def follow(self) -> None:
+        """Become a replica. Nothing is waited for but what is under way."""
+
+    def leave(self, reason: str) -> None:
+        """Stop following."""
+
+    def hears(self, within_s: float) -> bool:
+        """Whether its primary has said something within so many seconds."""
+
+    @property
+    def shut(self) -> str:
+        """The HA address that it followed, and at which nobody listens any more; empty: there is none."""
+
+
+class Leadership:
+    """Of one broker."""
+
+    def __init__(self, records: RecordStore, clock: Clock, terms: Terms, led: Led, me: Member) -> None:
+        self._records = records
+        self._clock = clock
+        self._terms = terms
+        self._led = led
+        self.me: Final = me
+        self._tasks = TaskGroupOwner("leadership")
+        self._held = Held(None, NEVER)
+        now = clock.monotonic()
+        self._changed_s = self._beaten_s = self._began_s = now
+        self._readable = False
+        self.epoch = 0
+        """For which this broker acts as primary; 0: it does not."""
+        self.start_of_epoch = 0
+        """Where its log ended when it became primary."""
+        self.in_sync: InSync | None = None
+        """Of a primary."""
+        self.problem = ""
+        """Why it does not do what it should, for people; empty: it does."""
+        self.changed_ms = 0
+        """When this broker saw another primary last: ms since 1970; 0: never."""
+        self._standing = False
+        self.told: Callable[[], None] = lambda: None
+
+    # ---- for others
+
+    @property
+    def record(self) -> Record | None:
+        """As it was read last; None: there was none."""
+        return self._held.record
+
+    @property
+    def least_epoch(self) -> int:
+        return 0 if self.record is None else self.record.epoch
+
+    def primary(self) -> Member | None:
+        """The broker to follow; None: nobody, at the moment."""
+        record = self.record
+        if record is None or self._standing or self.epoch or record.primary.disk == self.me.disk:
+            return None
+        return record.primary
+
+    def is_current(self) -> bool:
+        """Whether this broker may act as primary at this moment, by its own clock."""
+        now = self._clock.monotonic()
+        if not self.epoch:
+            return False
+        return now - self._beaten_s <= self._terms.lease_s or self._all_follow()
+
+    # ---- life
+
+    def start(self) -> None:
+        self._tasks.start("looking", self._run())
+        self._tasks.start("guarding", self._guard())
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._turn()
+            except Exception:
+                log.exception("this was not expected; the election goes on")
+            await self._clock.sleep(self._terms.lease_s / TURNS)
+
+    async def _guard(self) -> None:
+        """A store that does not answer keeps no primary in its role for longer than it may be one."""
+        while True:
+            await self._clock.sleep(self._terms.lease_s / TURNS)
+            if self.epoch and not self.is_current():
+                await self._step_down()
+
+    async def _turn(self) -> None:
+        if not self.epoch or self._clock.monotonic() - self._beaten_s > self._terms.lease_s:
+            await self._read()  # a primary learns of others when it writes
+        if self.in_sync is not None:
+            self.in_sync.look()
+        act = next_act(self._seen())
+        if act is not Act.WAIT:
+            await self._ACTS[act](self)
+
+    def _seen(self) -> Seen:
+        now, terms, led = self._clock.monotonic(), self._terms, self._led
+        record, in_sync = self.record, self.in_sync
+        if self.epoch:
+            assert in_sync is not None
+            return Seen(
+                self.me.disk, record, self._readable, now - self._changed_s, terms.lease_s, epoch=self.epoch,
+                unbeaten_s=now - self._beaten_s, all_follow=self._all_follow(), right_set=in_sync.right(),
+            )  # fmt: skip
+        return Seen(
+            self.me.disk, record, self._readable, now - self._changed_s, terms.lease_s,
+            hears=led.hears(terms.lease_s),
+            shut=record is not None and led.shut == record.primary.ha_address,
+            may_begin=led.is_own or now - self._began_s > 2 * terms.lease_s,
+        )  # fmt: skip
+
+    def _all_follow(self) -> bool:
+        return self.in_sync is not None and self.in_sync.all_follow(self._terms.lease_s)
+
+    # ---- the record
+
+    async def _read(self) -> None:
+        try:
+            held = await self._records.read()
+        except COULD_NOT as error:
+            self._readable = False
+            self._note(f"the record of who is primary cannot be read: {error}")
+            return
+        self._readable = True
+        self._note("")
+        self._take(held)
+
+    def _take(self, held: Held) -> None:
+        """The record is this."""
+        before, self._held = self._held, held
+        if held.revision != before.revision:
+            self._changed_s = self._clock.monotonic()
+        record, old = held.record, before.record
+        if record is None:
+            return
+        if self._is_mine(record):
+            assert self.in_sync is not None
+            self.in_sync.take(record.in_sync)
+        elif old is None or (old.epoch, old.primary) != (record.epoch, record.primary):
+            self.changed_ms = self._clock.wall_ms()
+            if not self.epoch:
+                self._led.leave(f"{record.primary.ha_address} is primary of epoch {record.epoch}")
+            log.warning(
+                "epoch %d: %s (brokerId %d) is primary", record.epoch, record.primary.address, record.primary.broker_id
+            )
+        self.told()
+
+    def _is_mine(self, record: Record) -> bool:
+        return bool(self.epoch) and record.epoch == self.epoch and record.primary.disk == self.me.disk
+
+    async def _write(self, record: Record) -> bool:
+        """Whether the record is this one now. If that is not known, it is read at the next turn."""
+        sent = self._clock.monotonic()
+        try:
+            held = await self._records.replace(self._held, record)
+        except COULD_NOT as error:
+            self._note(f"the record of who is primary cannot be written: {error}")
+            self._readable = False
+            if self.epoch:
+                await self._read()
+            return False
+        self._readable = True
+        self._note("")
+        if held is None:
+            await self._read()
+            return False
+        self._beaten_s = sent
+        self._take(held)
+        return True
+
+    def _note(self, problem: str) -> None:
+        if problem != self.problem:
+            log.log(logging.ERROR if problem else logging.WARNING, "%s", problem or "the record can be reached again")
+        self.problem = problem
+
+    # ---- acts
+
+    async def _create(self) -> None:
+        if await self._write(first(self.me)):
+            await self._begin()
+
+    async def _stand(self) -> None:
+        """Nothing is taken from a primary any more, from before the record is read until it is decided."""
+        self._standing, shut = True, self._led.shut
+        try:
+            self._led.leave("this broker stands for election")
+            await self._read()
+            record = self.record
+            if not self._readable or record is None or not may_stand(record, self.me.disk):
+                return
+            early = record.primary.disk == self.me.disk or shut == record.primary.ha_address
+            if not early and self._clock.monotonic() - self._changed_s <= self._terms.lease_s:
+                return  # the primary has written meanwhile
+            log.warning("epoch %d: its primary %s is gone; this broker stands", record.epoch, record.primary.address)
+            won = await self._write(elected(record, self.me, self._terms.limits.least))
+        finally:
+            self._standing = False
+        if won:
+            await self._begin()
+
+    async def _begin(self) -> None:
+        """The record names this broker. It goes on saying that it is alive while it takes its role."""
+        record = self.record
+        assert record is not None
+        led, terms = self._led, self._terms
+        self.in_sync = InSync(
+            self.me.disk, record.in_sync, terms.limits, terms.answer_ms, self._clock.monotonic, lambda: led.end,
+            lambda: led.stored,
+        )  # fmt: skip
+        self.epoch, self.start_of_epoch = record.epoch, led.end
+        self.told()
+        self._tasks.start("becoming primary", self._lead())
+
+    async def _lead(self) -> None:
+        try:
+            await self._led.lead()
+        except (GantryError, OSError) as error:
+            log.critical("this broker was elected, and cannot become primary: %s", error)
+            await self._step_down()
+
+    async def _step_down(self) -> None:
+        if not self.epoch:
+            return
+        log.error("epoch %d: this broker is primary no more", self.epoch)
+        self.epoch = 0
+        await self._led.follow()
+        self.in_sync = None
+        self.told()
+
+    async def _beat(self) -> None:
+        assert self.record is not None
+        await self._write(beaten(self.record))
+
+    async def _change_set(self) -> None:
+        assert self.record is not None and self.in_sync is not None
+        wanted = self.in_sync.right()
+        self.in_sync.names(wanted)
+        before = self.record.in_sync
+        if await self._write(with_set(self.record, wanted)):
+            log.warning("epoch %d: in-sync set %s, before %s", self.epoch, sorted(wanted), sorted(before))
+
+    _ACTS: Final = {
+        Act.CREATE: _create, Act.STAND: _stand, Act.BEAT: _beat, Act.CHANGE_SET: _change_set,
+        Act.STEP_DOWN: _step_down,
+    }  # fmt: skip

@@ -1,0 +1,138 @@
+"""What makes a broker a member of a group that elects its primary: the parts that the settings ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.outside import Outside
+from gantrymq.broker.replication.dialects import GroupPrimary, GroupReplica, Pace, PrimarySide, ReplicaSide
+from gantrymq.broker.replication.election.disk_identity import FILE, boot_of_machine, disk_identity
+from gantrymq.broker.replication.election.etcd import EtcdRecords
+from gantrymq.broker.replication.election.in_sync import InSync, Limits
+from gantrymq.broker.replication.election.leadership import Leadership, Terms
+from gantrymq.broker.replication.election.record import Member
+from gantrymq.broker.replication.election.record_store import RecordStore
+from gantrymq.broker.replication.election.told import Told
+from gantrymq.broker.replication.promotion import joins
+from gantrymq.broker.replication.watched import Watched
+from gantrymq.runtime.addresses import address_of
+from gantrymq.store.message_store import MessageStore
+
+AWAY_S: Final = 1.0
+"""A member without a connection for so long leaves the in-sync set."""
+BEATS: Final = 6
+"""Signs of life on a HA connection, in a lease."""
+AGAIN_S: Final = 0.1
+"""Between two attempts to follow: a primary whose port is shut is soon noticed."""
+TRIES: Final = 6
+"""Of the lease that one node of etcd may take."""
+
+Become = Callable[[bool], Awaitable[None]]
+"""Changes the role of the broker; True: to primary."""
+
+
+def records_of(config: LiveConfig) -> RecordStore | None:
+    """The record of the group of a broker, where its settings say; None: they name none."""
+    settings, identity = config.replication, config.identity
+    if not settings.etcd:
+        return None
+    timeout_s = settings.primary_lease / 1000 / TRIES
+    return EtcdRecords(settings.etcd, identity.broker_cluster_name, identity.broker_name, timeout_s)
+
+
+class GroupMember:
+    """One broker of a group, from its start to its end."""
+
+    def __init__(
+        self, config: LiveConfig, outside: Outside, store: MessageStore, address: str, records: RecordStore,
+        watched: Callable[[], Watched], become: Become,
+    ) -> None:  # fmt: skip
+        """``address``: for clients. ``watched``: of the role that the broker has."""
+        settings = config.replication
+        disk = disk_identity(
+            store.file_disk, store.path(FILE), outside.rng, boot=boot_of_machine(),
+            keeps=config.store.flush_disk_type == "SYNC_FLUSH",
+        )  # fmt: skip
+        ha_address = address_of(config.network.broker_ip1, settings.ha_listen_port)
+        lease_s = settings.primary_lease / 1000
+        limits = Limits(
+            settings.min_in_sync_replicas, AWAY_S, settings.ha_max_time_slave_not_catchup / 1000, max(lease_s, AWAY_S)
+        )
+        self.pace: Final = Pace(lease_s / BEATS, lease_s, AGAIN_S)
+        self._store = store
+        self._watched = watched
+        self._become = become
+        self.leadership: Final = Leadership(
+            records, outside.clock, Terms(lease_s, limits, settings.slave_timeout), self,
+            Member(disk, config.identity.broker_id, address, ha_address),
+        )  # fmt: skip
+        self._told = Told(store.safety.position)
+
+    # ---- what the broker is made of
+
+    def in_sync(self) -> InSync:
+        """What must hold for a record of a primary beside the disk here."""
+        assert self.leadership.in_sync is not None
+        return self.leadership.in_sync
+
+    def told(self) -> Told:
+        """The same of a replica."""
+        self._told = Told(self._store.safety.position)
+        return self._told
+
+    def talk_as_primary(self) -> PrimarySide:
+        leadership = self.leadership
+        return GroupPrimary(leadership.epoch, leadership.start_of_epoch, lambda: self._store.safety.position)
+
+    def talk_as_replica(self) -> ReplicaSide:
+        leadership = self.leadership
+        return GroupReplica(leadership.me.disk, lambda: leadership.least_epoch, lambda end: self._told.confirm(end))
+
+    def ha_address(self) -> str:
+        """Of the primary to follow; empty: nobody is followed at the moment."""
+        primary = self.leadership.primary()
+        return "" if primary is None else primary.ha_address
+
+    def address(self) -> str:
+        """The same for clients."""
+        primary = self.leadership.primary()
+        return "" if primary is None else primary.address
+
+    # ---- the broker, as it is led
+
+    @property
+    def end(self) -> int:
+        return self._store.written
+
+    @property
+    def stored(self) -> int:
+        return self._store.safety.stored
+
+    @property
+    def is_own(self) -> bool:
+        return joins(self._store) and self.end > 0
+
+    async def lead(self) -> None:
+        await self._become(True)
+
+    async def follow(self) -> None:
+        port = self._watched().port
+        if port is not None:
+            port.last_s = 0.0  # nobody confirms any more
+        await self._become(False)
+
+    def leave(self, reason: str) -> None:
+        follower = self._watched().follower
+        if follower is not None:
+            follower.leave(reason)
+
+    def hears(self, within_s: float) -> bool:
+        follower = self._watched().follower
+        return follower is not None and follower.hears(within_s)
+
+    @property
+    def shut(self) -> str:
+        follower = self._watched().follower
+        return "" if follower is None else follower.shut

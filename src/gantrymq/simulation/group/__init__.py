@@ -1,0 +1,1 @@
+"""Three brokers elect their primary, and machines, lines and etcd fail."""

@@ -1,0 +1,235 @@
+"""One seed, one run: three brokers elect their primary, machines, lines and etcd fail, and nobody helps.
+
+A machine that went off comes back; that is all that people do. Services and consumer are those of the other
+simulations, and so are the rules by which the history is judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gantrymq.simulation.faults import (
+    CALM,
+    Fault,
+    clock_jump,
+    connections_broken,
+    rough_network,
+    service_killed,
+    unharmed,
+)  # fmt: skip
+from gantrymq.simulation.pair.run import (
+    PEACE_S,
+    log_of,
+    off_and_on,
+    places_with_two_messages,
+    primary_of,
+    settled,
+    slow_network,
+    start_service,
+    state_of,
+    until,
+)  # fmt: skip
+from gantrymq.simulation.run import SERVICES, Plan, Result, break_things, place_orders, play
+from gantrymq.simulation.workload import IMMUNITY_MS
+from gantrymq.simulation.world.cluster import BrokerHost, Cluster
+from gantrymq.simulation.world.network import HA_PORT
+from gantrymq.simulation.world.records import ETCD, SimEtcd
+from gantrymq.simulation.world.waiting import wait
+
+NAME: Final = "broker-0"
+SIZE: Final = 3
+LEASE_MS: Final = 3_000
+TROUBLE_S: Final = 60.0
+"""Longer than elsewhere: an election alone takes seconds."""
+
+
+def settings(number: int) -> dict[str, Any]:
+    """Of one machine. ``number``: brokerId."""
+    return {
+        "broker_name": NAME, "broker_role": "SLAVE", "broker_id": number, "ha_listen_port": HA_PORT,
+        "slave_timeout": 2000, "register_name_server_period": 10_000, "primary_lease": LEASE_MS,
+        "ha_max_time_slave_not_catchup": 5_000,
+        "decisive_check_grace_at_start": IMMUNITY_MS,  # who is asked early is what the other simulations look at
+    }  # fmt: skip
+
+
+async def machine_lost(cluster: Cluster, rng: random.Random) -> None:
+    """Its process is killed, or its power goes off."""
+    await _lose(cluster, rng.choice(cluster.brokers), rng)
+
+
+async def primary_lost(cluster: Cluster, rng: random.Random) -> None:
+    primary = primary_of(cluster)
+    if primary is not None:
+        await _lose(cluster, primary, rng)
+
+
+async def all_lost(cluster: Cluster, rng: random.Random) -> None:
+    """The power of the room."""
+    await asyncio.gather(*(_lose(cluster, host, rng) for host in list(cluster.brokers)))
+
+
+async def _lose(cluster: Cluster, host: BrokerHost, rng: random.Random) -> None:
+    if host.node is not None:
+        await off_and_on(cluster, host, rng)
+
+
+async def disk_lost(cluster: Cluster, rng: random.Random) -> None:
+    """A machine comes back with an empty disk, as long as two others have everything."""
+    primary = primary_of(cluster)
+    leads = None if primary is None or primary.broker is None else primary.broker.group
+    if leads is None or leads.leadership.record is None or len(leads.leadership.record.in_sync) < SIZE:
+        return
+    if cluster.busy or any(host.node is None for host in cluster.brokers):
+        return
+    host = rng.choice(cluster.brokers)
+    cluster.busy = True
+    try:
+        cluster.injected["disk lost"] += 1
+        cluster.kill_broker(host)
+        host.disk = type(host.disk)(rng.randrange(1 << 32))
+        host.disk.watch(cluster.injected)
+        host.disk.now_ms = cluster.brokers[0].disk.now_ms
+        await wait(cluster, rng.uniform(0.2, 4))
+        await cluster.revive(host)
+        await wait(cluster, 20)
+    finally:
+        cluster.busy = False
+
+
+async def etcd_away(cluster: Cluster, rng: random.Random) -> None:
+    etcd = _etcd(cluster)
+    etcd.away = True
+    await wait(cluster, rng.uniform(0.5, 15))
+    etcd.away = False
+
+
+async def parted_from_etcd(cluster: Cluster, rng: random.Random) -> None:
+    """The primary, or another broker, reaches everybody but etcd."""
+    host = primary_of(cluster) if rng.random() < 0.6 else rng.choice(cluster.brokers)
+    if host is not None:
+        await _parted(cluster, rng, [(host.address, ETCD)])
+
+
+async def primary_alone(cluster: Cluster, rng: random.Random) -> None:
+    """The primary reaches neither of the others; clients reach it, and etcd may or may not."""
+    primary = primary_of(cluster)
+    if primary is not None:
+        lines = [(primary.address, other.address) for other in cluster.brokers if other is not primary]
+        await _parted(cluster, rng, lines + [(primary.address, ETCD)] * (rng.random() < 0.6))
+
+
+async def machines_parted(cluster: Cluster, rng: random.Random) -> None:
+    """Two of the three do not reach each other."""
+    one, other = rng.sample(cluster.brokers, 2)
+    await _parted(cluster, rng, [(one.address, other.address)])
+
+
+async def one_direction(cluster: Cluster, rng: random.Random) -> None:
+    """What one machine sends does not arrive at another one, or at etcd."""
+    one, other = rng.sample([*(host.address for host in cluster.brokers), ETCD], 2)
+    cluster.network.mute(one, other)
+    await wait(cluster, rng.uniform(0.5, 12))
+    cluster.network.heal()
+
+
+async def clients_left_behind(cluster: Cluster, rng: random.Random) -> None:
+    """Services and consumer reach the primary, and none of the other brokers; the primary reaches no other machine."""
+    primary = primary_of(cluster)
+    if primary is None:
+        return
+    others = [host.address for host in cluster.brokers if host is not primary]
+    clients = [service.address for service in cluster.services] + ["10.0.2.1"]
+    lines = [(client, other) for client in clients for other in others]
+    lines += [(primary.address, other) for other in [*others, ETCD]]
+    await _parted(cluster, rng, lines)
+
+
+async def _parted(cluster: Cluster, rng: random.Random, lines: list[tuple[str, str]]) -> None:
+    for one, other in lines:
+        cluster.network.part(one, other)
+    cluster.injected["lines parted"] += len(lines)
+    await wait(cluster, rng.uniform(0.5, 12))
+    cluster.network.heal()
+
+
+GROUP_FAULTS: Final[Mapping[str, Fault]] = {
+    "machine lost": machine_lost,
+    "primary lost": primary_lost,
+    "all lost": all_lost,
+    "disk lost": disk_lost,
+    "etcd away": etcd_away,
+    "parted from etcd": parted_from_etcd,
+    "primary alone": primary_alone,
+    "machines parted": machines_parted,
+    "one direction": one_direction,
+    "clients left behind": clients_left_behind,
+    "clock stepped": clock_jump,
+    "slow network": slow_network,
+    "rough network": rough_network,
+    "connections broken": connections_broken,
+    "service killed": service_killed,
+}
+DEFAULT: Final = Plan(orders=30, faults=tuple(GROUP_FAULTS), fault_count=10, brokers=SIZE)
+
+
+def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False) -> Result:
+    """Play one seed."""
+    return play(seed, plan, _scenario, log=log)
+
+
+def _etcd(cluster: Cluster) -> SimEtcd:
+    assert cluster.etcd is not None
+    return cluster.etcd
+
+
+async def _scenario(cluster: Cluster, plan: Plan) -> None:
+    cluster.etcd = SimEtcd(cluster.network, random.Random(cluster.rng.randrange(1 << 62)))
+    for number, host in enumerate(cluster.brokers, 1):
+        host.settings = settings(number)
+    await cluster.start_name_server()
+    for host in cluster.brokers:
+        await cluster.start_broker(host)
+    if not await until(lambda: _complete(cluster), 60):
+        cluster.errors.append(f"no primary with all members: {state_of(cluster)}")
+        return
+    for _ in range(SERVICES):
+        await cluster.start_service()
+    await cluster.start_reader()
+    customers = asyncio.ensure_future(place_orders(cluster, plan.orders))
+    rng = random.Random(cluster.rng.randrange(1 << 62))
+    await break_things(cluster, plan, rng, GROUP_FAULTS, TROUBLE_S)
+    await customers
+    await _make_peace(cluster)
+    cluster.history.add("quiet")
+    cluster.errors += places_with_two_messages(cluster)
+    cluster.injected["epochs"] += _etcd(cluster).held.record.epoch  # type: ignore[union-attr]
+
+
+def _complete(cluster: Cluster) -> bool:
+    """Whether there is a primary that everybody follows."""
+    record = _etcd(cluster).held.record
+    return primary_of(cluster) is not None and record is not None and len(record.in_sync) >= SIZE
+
+
+async def _make_peace(cluster: Cluster) -> None:
+    """All machines run, and nothing is open or on its way."""
+    cluster.chances.unknown = 0.0
+    cluster.network.heal()
+    cluster.network.faults = CALM
+    _etcd(cluster).away = False
+    for host in cluster.brokers:
+        unharmed(host.disk)
+        await cluster.revive(host)
+    if not await until(lambda: _complete(cluster), PEACE_S):
+        cluster.errors.append(f"no primary with all members: {state_of(cluster)}")
+        return
+    await start_service(cluster)
+    if not await until(lambda: settled(cluster), PEACE_S):
+        cluster.errors.append(f"not settled: {state_of(cluster)}")
+    elif len({log_of(host) for host in cluster.brokers}) > 1:
+        cluster.errors.append(f"the logs differ: {state_of(cluster)}")
+    await asyncio.sleep(3)

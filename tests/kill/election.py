@@ -1,0 +1,148 @@
+"""The primary of a group is lost again and again under load, and another broker takes its place by itself.
+
+``python -m tests.kill.election --runs 20 --seed 7`` prints how many transactions were decided, what was wrong, and for
+how long none was.
+
+| way     | what happens to the primary                                   |
+|---------|---------------------------------------------------------------|
+| kill    | SIGKILL; it is started again some time later                  |
+| pause   | SIGSTOP: it is silent, keeps its connections, and goes on later |
+| stop    | SIGTERM; it is started again some time later                  |
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import random
+import secrets
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from gantrymq.aio import LocalTransactionState, MessageView, PullConsumer, TransactionProducer
+from gantrymq.errors import GantryError
+from tests.kill.group import Group, Member
+from tests.kill.takeover import COMMIT, FIRST, LOADS, Book, delivered, load, until_known
+
+WAYS: Final = ("kill", "pause", "stop")
+SETTLED_S: Final = 60.0
+
+
+class Watched(Book):
+    """A book that knows when transactions were decided, and which were asked about behind that."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__(rng)
+        self.goes_on = True
+        self.again: set[bytes] = set()
+        self.since = time.monotonic()
+        """When the primary was lost."""
+
+    def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
+        if message.body in self.answered:
+            self.again.add(message.body)
+        return super().check_local_transaction(message)
+
+
+async def lose(group: Group, way: str, rng: random.Random, book: Watched) -> tuple[float, Member]:
+    """Lose the primary. Returns for how many seconds no transaction was decided, and the member to bring back."""
+    primary = None
+    while primary is None or len(group.record().get("in_sync", ())) < len(group.members):
+        await asyncio.sleep(0.1)
+        primary = group.primary()
+    await asyncio.sleep(rng.uniform(0.2, 1.0))
+    epoch = group.record()["epoch"]
+    begun = time.monotonic()
+    if way == "kill":
+        await asyncio.to_thread(primary.kill)
+    elif way == "pause":
+        primary.pause()
+    else:
+        await asyncio.to_thread(primary.stop)
+    while group.record()["epoch"] == epoch:
+        await asyncio.sleep(0.02)
+    before = len(book.answered)
+    while len(book.answered) == before:
+        await asyncio.sleep(0.01)
+    return time.monotonic() - begun, primary
+
+
+async def play(group: Group, book: Watched, rng: random.Random, ways: list[str]) -> tuple[list[float], Counter[bytes]]:
+    """For how long nothing was decided each time, and what is delivered in the end."""
+    times = []
+    async with (
+        TransactionProducer("g", name_servers=group.name_servers, listener=book, end_retries=0) as producer,
+        PullConsumer(name_servers=group.name_servers) as consumer,
+    ):
+        await until_known(producer)
+        loads = [asyncio.create_task(load(producer, book, number)) for number in range(LOADS)]
+        for way in ways:
+            seconds, lost = await lose(group, way, rng, book)
+            times.append(seconds)
+            await asyncio.sleep(rng.uniform(0.2, 2.0))
+            if way == "pause":
+                lost.go_on()
+            else:
+                await asyncio.to_thread(lost.serve)
+        book.closed = True
+        await asyncio.gather(*loads)
+        ends = time.monotonic() + SETTLED_S
+        found: Counter[bytes] = Counter()
+        while not book.due() <= found.keys() and time.monotonic() < ends:
+            with contextlib.suppress(GantryError):
+                found = await delivered(consumer)
+            await asyncio.sleep(0.2)
+        await asyncio.sleep(3)  # whatever would be asked or delivered wrongly comes within the check interval
+        return times, await delivered(consumer)
+
+
+def run(root: Path, seed: int, ways: list[str]) -> tuple[Watched, list[float]]:
+    """One group. Raises AssertionError when a promise is broken."""
+    rng = random.Random(seed)
+    book = Watched(rng)
+    with Group(root) as group:
+        times, found = asyncio.run(asyncio.wait_for(play(group, book, rng, ways), 60 + 60 * len(ways)))
+    del found[FIRST]
+    lost = book.due() - found.keys()
+    assert not lost, f"acknowledged commits are lost: {sorted(lost)[:5]}"
+    doubled = {body: (count, book.asked[body], body in book.answered) for body, count in found.items() if count > 1}
+    assert not doubled, f"delivered twice: {doubled}"
+    assert all(book.outcomes.get(body) is COMMIT for body in found), "something was delivered that is not committed"
+    assert not book.again, f"decided transactions were asked again: {sorted(book.again)[:5]}"
+    return book, times
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.kill.election", description=__doc__)
+    parser.add_argument("--runs", type=int, default=2, help="how many groups")
+    parser.add_argument("--losses", type=int, default=10, help="how often each loses its primary")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32), help="of the first group")
+    parser.add_argument("--way", choices=WAYS, default="kill", help="how the primary is lost")
+    given = parser.parse_args()
+    decided = failed = refused = 0
+    times: list[float] = []
+    for seed in range(given.seed, given.seed + given.runs):
+        with tempfile.TemporaryDirectory() as directory:
+            try:
+                book, found = run(Path(directory), seed, [given.way] * given.losses)
+                times += found
+                decided, refused = decided + len(book.answered), refused + book.refused
+            except (AssertionError, TimeoutError) as error:
+                failed += 1
+                print(f"seed {seed}: {error!r}", flush=True)
+    print(f"{given.way}: {len(times)} losses, {decided} decided transactions, {refused} refused, {failed} failed")
+    if times:
+        ordered = sorted(times)
+        p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+        print(f"none was decided for: p50 {statistics.median(ordered):.2f} s, p99 {p99:.2f} s, max {ordered[-1]:.2f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
