@@ -22,6 +22,7 @@ from gantrymq.cli.interrupts import ctrl_c_deferred, end_with_parent
 from gantrymq.cli.progress import shown
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.simulation import run as simulation
+from gantrymq.simulation.election import run as election
 from gantrymq.simulation.faults import FAULTS
 from gantrymq.simulation.groups import run as groups
 from gantrymq.simulation.judging.history import encode
@@ -80,9 +81,10 @@ SQL_ORDERED = {
 WAITS = RunKind(waits.run, waits.DEFAULT, waits.FAULTS, ("--waits",))
 REPLICA = RunKind(replica.run, replica.DEFAULT, tuple(replica.STEPS), ("--replica",))
 PAIR = RunKind(pair.run, pair.DEFAULT, tuple(pair.PAIR_FAULTS), ("--pair",))
+ELECTION = RunKind(election.run, election.DEFAULT, tuple(election.ELECTION_FAULTS), ("--election",))
 _AMOUNTS = [
-    "default {}, of --groups {}, of --sql {}, of --waits {}, of --replica {}, of --pair {}".format(
-        *(getattr(kind.default, name) for kind in (TRANSACTIONS, GROUPS, SQL, WAITS, REPLICA, PAIR))
+    "default {}, of --groups {}, of --sql {}, of --waits {}, of --replica {}, of --pair {}, of --election {}".format(
+        *(getattr(kind.default, name) for kind in (TRANSACTIONS, GROUPS, SQL, WAITS, REPLICA, PAIR, ELECTION))
     )
     for name in ("orders", "fault_count")
 ]
@@ -117,6 +119,10 @@ def simulate(
         bool,
         typer.Option("--pair", help="Run a primary and its replica, and an operator who lets them change places."),
     ] = False,
+    of_election: Annotated[
+        bool,
+        typer.Option("--election", help="Run three brokers that elect their primary; machines, lines and etcd fail."),
+    ] = False,
     orders: Annotated[
         int | None, typer.Option(min=1, help=f"Transactions and ordinary messages ({_AMOUNTS[0]}).")
     ] = None,
@@ -144,11 +150,12 @@ def simulate(
             (WAITS, of_waits),
             (REPLICA, of_replica),
             (PAIR, of_pair),
+            (ELECTION, of_election),
         )
         if wanted
     ]
     if len(asked) > 1:
-        raise typer.BadParameter("give only one of --groups, --sql, --waits, --replica and --pair")
+        raise typer.BadParameter("give only one of --groups, --sql, --waits, --replica, --pair and --election")
     run_kind = asked[0] if asked else TRANSACTIONS
     if away is not Away.REFUSE or of_order:
         if not of_sql:

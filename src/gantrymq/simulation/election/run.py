@@ -115,10 +115,11 @@ async def parted_from_etcd(cluster: Cluster, rng: random.Random) -> None:
 
 
 async def primary_alone(cluster: Cluster, rng: random.Random) -> None:
-    """The primary reaches neither of the others; clients reach it, and etcd may or may not."""
+    """The primary reaches one or none of the others; clients reach it, and etcd may or may not."""
     primary = primary_of(cluster)
     if primary is not None:
-        lines = [(primary.address, other.address) for other in cluster.brokers if other is not primary]
+        others = [other for other in cluster.brokers if other is not primary]
+        lines = [(primary.address, other.address) for other in rng.sample(others, rng.choice((1, 1, 2)))]
         await _parted(cluster, rng, lines + [(primary.address, ETCD)] * (rng.random() < 0.6))
 
 
@@ -156,7 +157,7 @@ async def _parted(cluster: Cluster, rng: random.Random, lines: list[tuple[str, s
     cluster.network.heal()
 
 
-GROUP_FAULTS: Final[Mapping[str, Fault]] = {
+ELECTION_FAULTS: Final[Mapping[str, Fault]] = {
     "machine lost": machine_lost,
     "primary lost": primary_lost,
     "all lost": all_lost,
@@ -173,7 +174,7 @@ GROUP_FAULTS: Final[Mapping[str, Fault]] = {
     "connections broken": connections_broken,
     "service killed": service_killed,
 }
-DEFAULT: Final = Plan(orders=30, faults=tuple(GROUP_FAULTS), fault_count=10, brokers=SIZE)
+DEFAULT: Final = Plan(orders=30, faults=tuple(ELECTION_FAULTS), fault_count=10, brokers=SIZE)
 
 
 def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False) -> Result:
@@ -201,7 +202,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
     await cluster.start_reader()
     customers = asyncio.ensure_future(place_orders(cluster, plan.orders))
     rng = random.Random(cluster.rng.randrange(1 << 62))
-    await break_things(cluster, plan, rng, GROUP_FAULTS, TROUBLE_S)
+    await break_things(cluster, plan, rng, ELECTION_FAULTS, TROUBLE_S)
     await customers
     await _make_peace(cluster)
     cluster.history.add("quiet")

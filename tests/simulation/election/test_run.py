@@ -1,0 +1,113 @@
+"""Three brokers elect their primary while machines, lines and etcd fail; more with ``gantry simulate --election``.
+
+A simulation that finds nothing in a broken broker proves nothing about a whole one: each defect below is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.replication.election import leadership
+from gantrymq.broker.replication.election.in_sync import InSync
+from gantrymq.broker.replication.election.leadership import Leadership
+from gantrymq.broker.replication.election.member import GroupMember
+from gantrymq.broker.replication.election.record import Member, Record, elected
+from gantrymq.simulation.election.run import run
+from gantrymq.store.message_store import MessageStore
+
+pytestmark = pytest.mark.pure("parts of the broker are replaced while it runs")
+Patch = pytest.MonkeyPatch
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_promise_is_kept(seed: int) -> None:
+    result = run(seed)
+    assert result.good, f"gantry simulate --election --seed {seed}: {[*map(str, result.violations), *result.errors]}"
+
+
+def test_primaries_are_lost_and_elected() -> None:
+    happened = {name: 0 for name in ("power cut", "process killed", "lines parted", "word of etcd lost", "epochs")}
+    for seed in range(12):
+        injected = run(seed).injected
+        happened = {name: count + injected[name] for name, count in happened.items()}
+    assert all(happened.values()) and happened["epochs"] > 24, happened
+
+
+def _anybody_is_elected(patch: Patch) -> None:
+    """A broker stands although it may lack what was acknowledged."""
+
+    def taken(record: Record, me: Member, least: int) -> Record:
+        return elected(Record(record.epoch, record.primary, record.in_sync | {me.disk}, record.beat), me, least)
+
+    patch.setattr(leadership, "elected", taken)
+    patch.setattr(leadership, "may_stand", lambda *_: True)
+    patch.setattr("gantrymq.broker.replication.election.rules.may_stand", lambda *_: True)
+
+
+def _one_is_enough(patch: Patch) -> None:
+    """A primary answers when any member has a record, and not all of them."""
+    confirmed = InSync.look
+
+    def look(self: InSync) -> None:
+        ends = [copy.confirmed for disk, copy in self._copies.items() if disk in self.in_sync]
+        self._reached = max(self._reached, max(ends, default=0))
+        confirmed(self)
+
+    patch.setattr(InSync, "look", look)
+
+
+def _answers_before_the_record(patch: Patch) -> None:
+    """A primary forgets a member that is away, and asks the record afterwards."""
+    change = Leadership._ACTS[leadership.Act.CHANGE_SET]
+
+    async def changes(self: Leadership) -> None:
+        assert self.in_sync is not None
+        self.in_sync.take(self.in_sync.right())
+        await change(self)
+
+    patch.setitem(Leadership._ACTS, leadership.Act.CHANGE_SET, changes)
+
+
+def _old_identity(patch: Patch) -> None:
+    """A machine that lost its disk comes back as the member that it was."""
+    made = GroupMember.__init__
+
+    def init(self: GroupMember, config: LiveConfig, *given: Any) -> None:
+        made(self, config, *given)
+        me = replace(self.leadership.me, disk=config.identity.broker_id)
+        object.__setattr__(self.leadership, "me", me)
+
+    patch.setattr(GroupMember, "__init__", init)
+
+
+def _what_is_found_counts(patch: Patch) -> None:
+    """A broker that is started again shows what nobody has confirmed."""
+    opened = MessageStore.open.__func__  # type: ignore[attr-defined]
+    patch.setattr(
+        MessageStore, "open", classmethod(lambda cls, *given, **more: opened(cls, *given, **{**more, "waits": False}))
+    )
+
+
+DEFECTS: dict[str, tuple[Callable[[Patch], None], range]] = {
+    "anybody is elected": (_anybody_is_elected, range(100)),
+    "one is enough": (_one_is_enough, range(100)),
+    "answers before the record": (_answers_before_the_record, range(200)),
+    "old identity": (_old_identity, range(300)),
+    "what is found counts": (_what_is_found_counts, range(300)),
+}
+"""Each defect, and the seeds within which it is found."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    defect, seeds = DEFECTS[name]
+    defect(monkeypatch)
+    found: Any = next((seed for seed in seeds if not run(seed).good), None)
+    print(f"{name}: seed {found}")
+    assert found is not None
