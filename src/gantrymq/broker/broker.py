@@ -29,14 +29,14 @@ from gantrymq.broker.parts import Parts, open_waiting, operations_of
 from gantrymq.broker.pop.ledger import invisible
 from gantrymq.broker.pop.metrics import declare_pop
 from gantrymq.broker.registries.registries import Registries, open_registries
-from gantrymq.broker.replication.copies import Copies
+from gantrymq.broker.replication.copies import Copies, Unjoined
 from gantrymq.broker.replication.duties import copies_of, port_of
 from gantrymq.broker.replication.election.in_sync import InSync
 from gantrymq.broker.replication.election.member import GroupMember, records_of
 from gantrymq.broker.replication.election.record_store import RecordStore
 from gantrymq.broker.replication.metrics import declare_replication
 from gantrymq.broker.replication.port import Port
-from gantrymq.broker.replication.promotion import is_of_another, mark, take_over
+from gantrymq.broker.replication.promotion import is_of_another, joins, mark, mark_joined, take_over
 from gantrymq.broker.replication.watched import Watched
 from gantrymq.broker.roles import OnDuty, Role, duties_of, role_of
 from gantrymq.broker.upkeep.name_server_routes import NameServerRoutes
@@ -179,7 +179,9 @@ class Broker:
             ) from error
         self.store = store = self._opened = MessageStore.open(
             self._store_config, disk, clock, place.host, conditions=self._conditions,
-            waits=self._records is not None or copies_of(config, self.role is Role.PRIMARY) is not None,
+            waits=self._records is not None
+            or self.role is Role.REPLICA
+            or copies_of(config, is_primary=True) is not None,
         )  # fmt: skip
         disk.make_dirs(store.path("config"))
         if self._access is None and config.access.is_on:
@@ -213,19 +215,25 @@ class Broker:
     def _confirm(self, *, is_primary: bool) -> None:
         """Begin to wait for what the settings or the group name, or for nothing."""
         config, store, group = self._config, self.store, self.group
-        before = self._copies
+        others: Condition | None
         if group is None:
-            self._copies = copies_of(config, is_primary)
-            if before is not self._copies:
-                store.require([*self._conditions, *([] if self._copies is None else [self._copies])])
+            others = self._copies = copies_of(config, is_primary)
+            if not is_primary and store.waits and (joins(store) or not is_of_another(store)):
+                others = Unjoined()
         elif is_primary:
-            self._copies = group.in_sync()
-            store.require([*self._conditions, self._copies])
+            others = self._copies = group.in_sync()
         else:
             self._copies = None
-            store.require([*self._conditions, group.told()])
+            others = group.told()
+        store.require([*self._conditions, *([] if others is None else [others])])
         connections = self.client_limits.connections
         self._port = port_of(config, self._outside, store, self._copies, connections, group) if is_primary else None
+
+    def _joined(self) -> None:
+        """The log of this replica is its primary's."""
+        mark_joined(self.store)
+        if self.group is None and self.store.waits:
+            self.store.require(self._conditions)
 
     def _take(self, role: Role) -> None:
         """Make what works on the open store as this role does, and let the doors serve it.
@@ -323,7 +331,16 @@ class Broker:
         served = Served(parts.place, self.operations, self, self.metrics, WriteGate(refuses))
         for door in self.doors:
             door.serve(served)
-        on = OnDuty(parts, self.operations, self.registration, self._access, self._client, self._copies, self.group)
+        on = OnDuty(
+            parts,
+            self.operations,
+            self.registration,
+            self._access,
+            self._client,
+            self._copies,
+            self._joined,
+            self.group,
+        )
         declare_replication(self.metrics, parts.replication)
         self.duties = Duties(duties_of(role, on, leads=self.leads))
 

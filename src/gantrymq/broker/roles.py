@@ -69,6 +69,8 @@ class OnDuty:
     """For requests to other servers."""
     copies: Copies | InSync | None
     """What must have a record beside this broker; None: nothing."""
+    joined: Callable[[], None]
+    """To be called by a replica whose log is its primary's."""
     group: GroupMember | None
     """None: the settings say who is primary."""
 
@@ -110,7 +112,7 @@ def _replica(on: OnDuty) -> list[Duty]:
     parts = on.parts
     follows = following(
         parts.config, parts.outside, parts.store, parts.registries, parts.replication, on.client, on.registration,
-        on.group,
+        on.joined, on.group,
     )  # fmt: skip
     notes = [] if on.group is None else noting(parts.outside.clock, parts.store)
     return [*notes, *_of_every_role(on), *follows]  # name servers tell where the primary is

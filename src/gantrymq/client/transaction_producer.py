@@ -108,13 +108,15 @@ class TransactionProducer(Producer):
             self._endpoint.tasks.start("brokers", self._cluster.keep(self._heartbeats.connect))
 
     def _brokers(self) -> Iterable[str]:
-        """Also those that the name servers have forgotten, while transactions of ours are open there: as soon as such a
-        broker is back, it must hear that their sender is alive."""
-        known = super()._brokers() if self._cluster is None else self._cluster.addresses()
+        """Also replicas, and those that the name servers have forgotten, while transactions of ours are open there: as
+        soon as such a broker is the primary, it must hear that their sender is alive. It may be so long before a route
+        says it."""
+        known = sorted(super()._brokers()) if self._cluster is None else self._cluster.addresses()
         routes = self._endpoint.routes
         named = {self._memory.broker_of(transaction_id) for transaction_id in self._halves.open}
         gone = {routes.last_master(name) for name in named if name and routes.master(name) is None}
-        return [*known, *sorted(address for address in gone if address is not None and address not in known)]
+        others = gone | routes.addresses()
+        return [*known, *sorted(address for address in others if address is not None and address not in known)]
 
     async def close(self) -> None:
         """Like Producer.close. It waits for running local transactions within the same time. A transaction that takes

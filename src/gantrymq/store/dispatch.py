@@ -155,6 +155,10 @@ class Dispatch:
             taken.append(pending.popleft())
         return taken
 
+    def newest_before(self, position: int) -> tuple[int, int] | None:
+        """Begin and end of the newest record that begins before log offset ``position``, if it is not visible yet."""
+        return next(((item[3], item[0]) for item in reversed(self._pending) if item[3] < position), None)
+
     def cut(self, position: int, last_record: int, last_store_timestamp: int) -> None:
         """Nothing at and behind ``position`` is visible any more. ``last_record``, ``last_store_timestamp``: of the
         newest visible record before it."""

@@ -67,15 +67,16 @@ class Lookup:
         return message if message.log_offset == log_offset else None
 
     def scan(
-        self, from_offset: int, to_offset: int | None = None, *, only: int | None = None
+        self, from_offset: int, to_offset: int | None = None, *, only: int | None = None, waiting: bool = False
     ) -> Iterator[StoredMessage]:
         """Visible records in log order that start before ``to_offset``; ``from_offset`` must be the start of one.
+        ``waiting``: also those that are written and not visible yet.
 
         Bad ones are left out. ``only``: records of one transaction type (``message.flags``); ten times as fast when
         they are few.
         """
         position = max(from_offset, self._log.start)
-        end = self._dispatch.position
+        end = self._log.written if waiting else self._dispatch.position
         stop = end if to_offset is None else min(to_offset, end)
         while position < stop:
             walk = LogWalk(self._log.files, position, end, only=only)

@@ -232,16 +232,24 @@ class MessageStore:
         self.safety.require(conditions)
         self._mark_file.keep_confirmed(self.safety.position if conditions else ALONE)
 
+    @property
+    def waits(self) -> bool:
+        """Whether others must confirm the log, or had to when this store was used last."""
+        return self._mark_file.confirmed != ALONE
+
     def note_confirmed(self) -> None:
         """Note how far others have confirmed the log. To be called now and then: a crash leaves the last note, and what
         lies behind it waits once more. Raises DiskFull."""
-        if self._mark_file.confirmed != ALONE:
+        if self.waits:
             self._mark_file.note_confirmed(self.safety.position)
 
     def record_before(self, position: int) -> tuple[int, int]:
-        """Begin and end (log offsets) of the newest record that begins before ``position`` and that a queue knows;
-        twice where the log begins when there is none."""
+        """Begin and end (log offsets) of the newest record that begins before ``position`` and that a queue knows, or
+        will know; twice where the log begins when no queue knows one."""
         newest = self._newest_before(position)[0]
+        waiting = self._dispatch.newest_before(position)
+        if waiting is not None and newest >= 0:
+            return waiting
         found = self.read(LogOffset(newest)) if newest >= 0 else None
         return (self._log.start, self._log.start) if found is None else (newest, newest + found.size)
 
@@ -355,10 +363,11 @@ class MessageStore:
         raise StoreError(f"no record begins at {position}; a log is cut between two records")
 
     async def _cut(self, position: int) -> None:
-        last, stored = self._newest_before(position)
+        visible = min(position, self._dispatch.position)
+        last, stored = self._newest_before(visible)
         if self._mark_file.confirmed > position:
             self._mark_file.keep_confirmed(position)
-        self._derived.lower(position, last, stored)
+        self._derived.lower(visible, last, stored)
         cut_bytes = self._log.truncate(position)
         self._dispatch.cut(position, last, stored)
         reason = f"the log was cut at {position}, because the log that it follows continues in another way there"

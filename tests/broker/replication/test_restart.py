@@ -15,7 +15,7 @@ from gantrymq.message import flags
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.stored_message import scan
-from tests.broker.replication.test_pair import HA, free_port, replica_of
+from tests.broker.replication.test_pair import HA, free_port, kept, log_of, replica_of
 from tests.support.brokers import Cluster, cluster, new_client, until
 
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01k1\x02"
@@ -128,3 +128,44 @@ def test_what_a_replica_has_confirmed_is_visible_at_once_after_a_kill(tmp_path: 
             assert primary.broker.leads and await bodies(primary) == [b"one"]
 
     asyncio.run(work())
+
+
+def test_a_former_primary_shows_its_readers_nothing_that_nobody_had_confirmed(tmp_path: Path) -> None:
+    """Before it knows whether the new primary has it. What that one has not is listed, and cut."""
+
+    async def work() -> None:
+        async with unconfirmed(tmp_path):
+            pass
+        async with replica_of_nobody(tmp_path / "a") as back:
+            assert await bodies(back) == [b"both have it"]
+        async with cluster(tmp_path / "b", with_name_server=True, ha_listen_port=free_port()) as new:
+            await new.sent("orders", b"of the new one")
+            async with replica_of(new, tmp_path / "a") as broker:
+                await until(lambda: log_of(broker) == log_of(new.broker))
+                await until(lambda: broker.store.max_log_offset == new.broker.store.written)
+                assert await bodies(Cluster(broker, new.client)) == [b"both have it", b"of the new one"]
+                assert [line["kind"] for line in kept(tmp_path / "a")] == ["message"]
+                await new.sent("orders", b"next")
+                await until(lambda: broker.store.max_log_offset == new.broker.store.written)
+
+    asyncio.run(work())
+
+
+def test_a_former_primary_shows_everything_when_the_new_one_has_it(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with unconfirmed(tmp_path) as primary:
+            shutil.copytree(tmp_path / "a" / "commitlog", tmp_path / "c" / "commitlog")
+            assert not primary.broker.leads
+        async with cluster(tmp_path / "c", with_name_server=True, ha_listen_port=free_port()) as new:
+            await new.create_topic("orders", queues=1)
+            async with replica_of(new, tmp_path / "a") as broker:
+                await until(lambda: broker.store.max_log_offset == new.broker.store.written)
+                assert await bodies(Cluster(broker, new.client)) == [b"both have it", b"alone"]
+
+    asyncio.run(work())
+
+
+@contextlib.asynccontextmanager
+async def replica_of_nobody(root: Path) -> AsyncIterator[Cluster]:
+    async with cluster(root, broker_role="SLAVE", broker_id=1) as replica:
+        yield replica

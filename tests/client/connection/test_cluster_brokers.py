@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gantrymq.aio import Admin, LocalTransactionState, Message, MessageView, Producer, TransactionProducer
+from tests.broker.replication.test_pair import free_port
 from tests.client.peer import cluster, run, until
 from tests.client.real import broker, name_server
 
@@ -61,5 +64,27 @@ def test_a_name_server_that_does_not_list_its_brokers_is_no_obstacle() -> None:
         async with cluster() as peers, TransactionProducer("tpg", name_servers=peers.address, listener=Silent()) as one:
             await one.send_in_transaction(Message("T", b"x"))
             assert [beat.producer_data_set[0].group_name for beat in peers.broker.beats] == ["tpg"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("more", [{}, {"topics": ["T"]}])
+def test_a_replica_knows_who_sent_what_is_open_before_it_is_the_primary(tmp_path: Path, more: dict[str, Any]) -> None:
+    """Its connection and its routes may be lost with the primary: then another member would be asked too early."""
+
+    async def test() -> None:
+        async with (
+            name_server() as address,
+            broker(tmp_path / "a", address, broker_name="a", ha_listen_port=free_port()) as primary,
+            broker(tmp_path / "b", address, broker_name="a", broker_role="SLAVE", broker_id=1) as replica,
+            Admin(address) as admin,
+        ):
+            await admin.create_topic("T", 1)
+            await until(lambda: replica.topics.get("T") is not None)
+            async with TransactionProducer(
+                "tpg", name_servers=address, listener=Silent(), route_refresh_ms=100, **more
+            ) as producer:
+                await until(lambda: replica.producers.has_producer("tpg"))
+                assert next(iter(producer._brokers())) == primary.address, "replicas come last"
 
     run(test)

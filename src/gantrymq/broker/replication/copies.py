@@ -3,8 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from gantrymq.message.send_status import SendStatus
+
+
+class Unjoined:
+    """What a former primary wrote and nobody confirmed is not visible at a replica, as long as it is not known whether
+    the new primary has it, too. Then this condition is dropped."""
+
+    name: Final = "the primary"
+    position: Final = 0
+    available: Final = True
+    limit_ms: Final = None
+    expired: Final = SendStatus.FLUSH_SLAVE_TIMEOUT
+    absent: Final = SendStatus.SLAVE_NOT_AVAILABLE
+
+    def follow(self, changed: Callable[[], None]) -> None: ...
+
+    def truncated(self, position: int) -> None: ...
 
 
 class Copies:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from gantrymq.broker.config_sections import SYNC_MASTER
@@ -14,7 +15,7 @@ from gantrymq.broker.replication.dialects import DEFAULT_PACE, DefaultPrimary, D
 from gantrymq.broker.replication.election.in_sync import InSync
 from gantrymq.broker.replication.election.member import GroupMember
 from gantrymq.broker.replication.port import Port
-from gantrymq.broker.replication.promotion import joins, mark_joined
+from gantrymq.broker.replication.promotion import joins
 from gantrymq.broker.replication.replica import Follower
 from gantrymq.broker.replication.surplus import keep
 from gantrymq.broker.replication.tables import Tables
@@ -33,12 +34,16 @@ NOTE_S: Final = 1.0
 class JoiningStore:
     """The store of a replica, as it joins a primary (``replica.Joining``)."""
 
-    def __init__(self, config: LiveConfig, outside: Outside, store: MessageStore, *, elected: bool) -> None:
-        """``elected``: the primary has everything that was acknowledged, because it was elected."""
+    def __init__(
+        self, config: LiveConfig, outside: Outside, store: MessageStore, joined: Callable[[], None], *, elected: bool
+    ) -> None:
+        """``joined``: called whenever the log is known to be the primary's. ``elected``: the primary has everything
+        that was acknowledged, because it was elected."""
         self._elected = elected
         self._config = config
         self._outside = outside
         self._store = store
+        self.joined = joined
 
     def may_cut(self) -> bool:
         """What a former primary wrote alone is cut; what came from a primary only if the settings say so."""
@@ -47,9 +52,6 @@ class JoiningStore:
     def keep(self, position: int) -> str:
         path, count = keep(self._store, self._outside.disk, position, self._outside.clock.wall_ms())
         return f"{count} records, listed in {path}"
-
-    def joined(self) -> None:
-        mark_joined(self._store)
 
 
 def copies_of(config: LiveConfig, is_primary: bool) -> Copies | None:
@@ -89,9 +91,9 @@ def noting(clock: Clock, store: MessageStore) -> list[Duty]:
 
 def following(
     config: LiveConfig, outside: Outside, store: MessageStore, registries: Registries, watched: Watched,
-    client: RemotingClient, registration: Registration, group: GroupMember | None,
+    client: RemotingClient, registration: Registration, joined: Callable[[], None], group: GroupMember | None,
 ) -> list[Duty]:  # fmt: skip
-    """Of a replica: its log, and its tables."""
+    """Of a replica: its log, and its tables. ``joined``: see ``JoiningStore``."""
 
     def ha_address() -> str:
         if group is not None:
@@ -107,7 +109,7 @@ def following(
         host, port = split_address(config.replication.ha_master_address)
         return address_of(host, port - 1)
 
-    joining = JoiningStore(config, outside, store, elected=group is not None)
+    joining = JoiningStore(config, outside, store, joined, elected=group is not None)
     follower = watched.follower = Follower(
         outside.network, outside.clock, store, ha_address, joining, registration.look_for_primary,
         DefaultReplica if group is None else group.talk_as_replica, DEFAULT_PACE if group is None else group.pace,

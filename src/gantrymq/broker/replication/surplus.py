@@ -42,7 +42,7 @@ def keep(store: MessageStore, disk: Disk, position: int, now_ms: int) -> tuple[s
 
 
 def _lines(store: MessageStore, position: int) -> Iterator[bytes]:
-    for record in store.scan(position):
+    for record in store.scan(position, waiting=True):
         yield json.dumps(shown(record), ensure_ascii=False).encode() + b"\n"
 
 

@@ -26,10 +26,12 @@ class ClusterBrokers:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._masters: dict[str, None] = {}
+        self._replicas: dict[str, None] = {}
 
     def addresses(self) -> list[str]:
-        """The masters: first those of the topics in use, then all others."""
-        return list(dict.fromkeys((*sorted(self._endpoint.routes.masters()), *self._masters)))
+        """The masters: first those of the topics in use, then all others. Behind them the replicas: each may be the
+        primary at any moment."""
+        return list(dict.fromkeys((*sorted(self._endpoint.routes.masters()), *self._masters, *self._replicas)))
 
     async def keep(self, connect: Callable[[], Awaitable[None]]) -> None:
         """Ask for ever, and ``connect`` to the brokers after every answer."""
@@ -51,4 +53,5 @@ class ClusterBrokers:
             log.debug("the brokers are not known: %s", error)
             return False
         self._masters = dict.fromkeys(sorted(master for broker in brokers if (master := broker.master) is not None))
+        self._replicas = dict.fromkeys(sorted(one for broker in brokers for one in broker.broker_addrs.values()))
         return bool(self._masters)

@@ -333,9 +333,15 @@ def settled(cluster: Cluster) -> bool:
         if topic in (TOPIC, PLAIN_TOPIC)
         for offset in range(store.queue_range(topic, queue)[1])
     }
-    return there <= arrived and all(
-        host.broker is not None and host.broker.store.written == store.written for host in cluster.brokers
-    )
+    return there <= arrived and all(_follows_to(host, store.written) for host in cluster.brokers if host is not primary)
+
+
+def _follows_to(host: BrokerHost, end: int) -> bool:
+    """Whether a replica has compared its log, and has everything."""
+    if host.broker is None:
+        return False
+    following = host.broker.operations.administration.figures.replication().following
+    return following is not None and following.follows and host.broker.store.written == end
 
 
 def log_of(host: BrokerHost) -> bytes:

@@ -209,6 +209,8 @@ class LogSafety:
         while self._ends and self._ends[-1] > position:
             self._ends.pop()
         self.position = min(self.position, position)
+        if self.has_conditions:
+            self._end_at(position)
         self.taken_back(position, error)
 
     def resign(self, error: StoreError) -> int | None:
