@@ -110,3 +110,25 @@ def test_a_view_reads_its_properties() -> None:
     assert (view({}).tags, view({}).keys, view({}).transaction_id) == (None, [], None)
     assert not observed.compressed_when_stored
     assert view({}, flags.COMPRESSED).compressed_when_stored
+
+
+@pytest.mark.parametrize("priority", [0, 1, 2**31 - 1])
+def test_a_priority_is_a_property(priority: int) -> None:
+    message = Message("T", b"x", priority=priority)
+    assert message.properties == {"_SYS_MSG_PRIORITY_": str(priority)}
+    assert message.priority == priority
+    assert Message("T", b"x").priority is None
+    assert view(message.properties).priority == priority
+    assert view({"_SYS_MSG_PRIORITY_": "high"}).priority is None
+
+
+@pytest.mark.parametrize("priority", [-1, 2**31, 1.5, "1", True, b"1"])
+def test_what_is_not_a_priority_is_refused(priority: object) -> None:
+    with pytest.raises(MessageIllegal, match="priority must be a whole number from 0 to 2147483647, not"):
+        Message("T", b"x", priority=priority)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("delay", [{"delay_level": 3}, {"delay_ms": 5_000}, {"deliver_at_ms": 1_900_000_000_000}])
+def test_a_delayed_message_has_no_priority(delay: dict[str, int]) -> None:
+    with pytest.raises(MessageIllegal, match="a delayed message cannot have a priority"):
+        Message("T", b"x", priority=1, **delay)  # type: ignore[arg-type]

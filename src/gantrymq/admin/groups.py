@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import structs
+
 from gantrymq.admin.asking import Asking
 from gantrymq.errors import GantryError, RequestRejected
 from gantrymq.message import system_topics
@@ -25,6 +27,14 @@ _SYSTEM_PREFIXES = ("CID_ONS", "CID_RMQ_SYS_", "CID_SYS_RMQ_", "CID_HOUSEKEEPING
 def of_system(group: str) -> bool:
     """Whether servers or tools made this group for their own use."""
     return group in _SYSTEM_NAMES or group.startswith(_SYSTEM_PREFIXES)
+
+
+def _as_change(group: Group, known: Group | None) -> Group:
+    """A group as a request has it: brokers take attributes with signs, and only those that change."""
+    before = {} if known is None else known.attributes
+    signed = {f"+{name}": value for name, value in group.attributes.items() if before.get(name) != value}
+    signed |= {f"-{name}": "" for name in before if name not in group.attributes}
+    return structs.replace(group, attributes=signed)
 
 
 class GroupNotFound(GantryError):
@@ -70,7 +80,7 @@ class Groups:
         masters = await self._asking.masters(cluster)
         for address in masters.values():
             known = (await self._table(address)).get(name)
-            body = change(known or Group(group_name=name)).encode()
+            body = _as_change(change(known or Group(group_name=name)), known).encode()
             await self._asking.ask(
                 address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body, what=f"change of group {name!r}"
             )

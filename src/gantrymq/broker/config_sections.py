@@ -312,6 +312,10 @@ class PopSettings:
     """Queues of the topic that holds check points. Not to be lowered while some are open."""
     pop_from_retry_probability: int = 20
     """Percent of pops that look for retried messages first."""
+    pop_from_retry_probability_for_priority: int = 0
+    """The same for pops that go by priority: 0 makes retried messages the last ones, 100 the first ones."""
+    priority_order_asc: bool = True
+    """Whether 0 is the lowest priority of a topic of type PRIORITY; else it is the highest."""
     enable_retry_topic_v2: bool = False
     """Retried messages go to ``%RETRY%group+topic`` instead of ``%RETRY%group_topic``."""
     retrieve_message_from_pop_retry_topic_v1: bool = True

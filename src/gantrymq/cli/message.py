@@ -40,6 +40,7 @@ def send(
         list[str] | None, typer.Option("--property", "-p", help="name=value; may be given several times.")
     ] = None,
     delay_level: Annotated[int, typer.Option(help="Delay level 1 to 18: deliver the message later.")] = 0,
+    priority: Annotated[int | None, typer.Option(help="0 or more, for a topic of type PRIORITY.")] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="broker:number, e.g. broker-a:0.")] = None,
     group: Annotated[str, typer.Option("--group", "-g", help="Producer group.")] = "gantry-cli",
     as_json: Json = False,
@@ -53,7 +54,9 @@ def send(
     def work() -> Any:
         from gantrymq import Producer
 
-        message = Message(topic, content, tags=tags, keys=keys, properties=user, delay_level=delay_level)
+        message = Message(
+            topic, content, tags=tags, keys=keys, properties=user, delay_level=delay_level, priority=priority
+        )
         with Producer(group, name_servers=name_servers) as producer:
             return producer.send(message, target)
 

@@ -29,7 +29,7 @@ from gantrymq.message.heartbeat import ProducerData
 from gantrymq.message.message import Message, MessageView
 from gantrymq.message.queues import MessageQueue
 from gantrymq.message.recall_handle import decode as decode_handle
-from gantrymq.message.validation import check_batch, check_message, check_queue, check_text
+from gantrymq.message.validation import check_batch, check_message, check_ordered, check_queue, check_text
 from gantrymq.protocol.batch import encode_batch, in_batches, item_size
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode
@@ -153,6 +153,7 @@ class Producer(Lifetime):
         self._endpoint.check_usable()
         check_message(message, self._config.max_message_bytes)
         check_text("key of an ordered message", key)
+        check_ordered(message)
         values = {**message.properties}
         values.setdefault(properties.SHARDING_KEY, key)
         message = self._in_namespace(message).with_properties(values)

@@ -28,13 +28,15 @@ class Message:
     converted to text. ``flag``: a 32-bit number for the program's own use. ``delay_level``: deliver the message after
     the delay of this level, 1..18 (see the broker's ``messageDelayLevel``). ``delay_ms``, ``deliver_at_ms``: deliver it
     this long after the send, or at this time in ms since 1970, with a precision of a second (brokers 5.x).
+    ``priority``: 0 or more. Of a topic of type PRIORITY, pops get messages with a higher one first (brokers 5.4).
 
     Sending a message never changes it, and every send has a new id, which is in its result. ``unique_key``: an id that
     every send of this message uses instead, so that a consumer can recognise a repeated send. (A transaction has an id
     of its own in any case.)
 
     Raises MessageIllegal, which names the argument, for a value of a wrong type or out of range, for a reserved
-    property name, and for more than one time of delivery. Names and sizes are checked when the message is sent.
+    property name, for more than one time of delivery, and for a priority of a delayed message. Names and sizes are
+    checked when the message is sent.
     """
 
     topic: str
@@ -57,6 +59,7 @@ class Message:
         delay_ms: int = _AT_ONCE,
         deliver_at_ms: int = _AT_ONCE,
         unique_key: str | None = None,
+        priority: int | None = None,
     ) -> None:
         self.topic = topic if topic.__class__ is str else parts.text_of("topic", topic)
         self.body = body if body.__class__ is bytes else parts.body_of(body)
@@ -70,6 +73,8 @@ class Message:
             self.properties["KEYS"] = words
         if not (delay_level is delay_ms is deliver_at_ms is _AT_ONCE):
             self.properties.update(parts.times_of(delay_level, delay_ms, deliver_at_ms))
+        if priority is not None:
+            self._rank(priority)
         if wait is not True:
             self._wait(wait)
         if unique_key is not None:
@@ -85,6 +90,11 @@ class Message:
         if wait is not False:
             raise MessageIllegal(f"wait must be True or False, not {shown(wait)}")
         self.properties["WAIT"] = "false"
+
+    def _rank(self, priority: int) -> None:
+        if not properties.DELAYS.isdisjoint(self.properties):
+            raise MessageIllegal("a delayed message cannot have a priority: brokers drop it. Give one of both")
+        self.properties[properties.PRIORITY] = parts.priority_of(priority)
 
     def put_user_property(self, name: str, value: str) -> None:
         """Set a user property; raises MessageIllegal when the name is reserved or either part is empty."""
@@ -122,6 +132,11 @@ class Message:
     def delay_level(self) -> int:
         """The level of RocketMQ's ``messageDelayLevel`` by which it is delivered later; 0: at once."""
         return int(self.properties.get(properties.DELAY, "0") or 0)
+
+    @property
+    def priority(self) -> int | None:
+        """The priority among the messages of a topic of type PRIORITY, or None."""
+        return parts.priority_in(self.properties.get(properties.PRIORITY))
 
     @property
     def unique_key(self) -> str | None:
@@ -190,6 +205,11 @@ class MessageView(msgspec.Struct):
     def keys(self) -> list[str]:
         """The keys under which the message is found, such as an order number."""
         return self.properties.get(properties.KEYS, "").split()
+
+    @property
+    def priority(self) -> int | None:
+        """The priority among the messages of a topic of type PRIORITY, or None."""
+        return parts.priority_in(self.properties.get(properties.PRIORITY))
 
     @property
     def transaction_id(self) -> str | None:

@@ -15,13 +15,16 @@ NORMAL: Final = 0
 FIFO: Final = 1
 DELAY: Final = 2
 TRANSACTION: Final = 3
-NAMES: Final = ("normal", "fifo", "delay", "transaction")
+PRIORITY: Final = 4
+NAMES: Final = ("normal", "fifo", "delay", "transaction", "priority")
 """By their numbers, as metrics have them."""
-TOPIC_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED")
+TOPIC_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED", "UNSPECIFIED")
 """What the attribute ``message.type`` of a topic may say."""
+TYPE_PRIORITY: Final = "PRIORITY"
 
 _OF_SYSTEM: Final = {HALF: TRANSACTION, SCHEDULE: DELAY, TIMER: DELAY}
 _ORDERED: Final = f"{properties.SHARDING_KEY}\x01"
+_WITH_PRIORITY: Final = f"{properties.PRIORITY}\x01"
 
 
 def type_in(topic: str) -> int:
@@ -30,5 +33,8 @@ def type_in(topic: str) -> int:
 
 
 def plain_type(properties_text: str) -> int:
-    """FIFO for a message with a sharding key (a *message group* of gRPC), else NORMAL. Called for every message."""
-    return FIFO if _ORDERED in properties_text else NORMAL
+    """FIFO for a message with a sharding key (a *message group* of gRPC), PRIORITY for one with a priority, else
+    NORMAL. Called for every message."""
+    if _ORDERED in properties_text:
+        return FIFO
+    return PRIORITY if _WITH_PRIORITY in properties_text else NORMAL

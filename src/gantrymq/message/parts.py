@@ -16,6 +16,7 @@ MAX_DELAY_LEVEL: Final = 18
 """The number of levels in a broker's ``messageDelayLevel``, unless that setting is changed."""
 LATEST_MS: Final = 253_402_300_799_999
 """The end of the year 9999 in ms since 1970; a larger value was given in another unit."""
+MAX_PRIORITY: Final = 2**31 - 1
 MAX_ID_LENGTH: Final = 128
 """The most characters of an id that a program chooses; RocketMQ's own ids have 32. A broker holds the ids of all open
 transactions in memory."""
@@ -99,6 +100,16 @@ def id_of(name: str, value: object) -> str:
             f"{name} must be a text of 1 to {MAX_ID_LENGTH} visible ASCII characters without blanks, not {shown(value)}"
         )
     return value
+
+
+def priority_of(value: object) -> str:
+    """The property of a priority. Raises MessageIllegal."""
+    return str(number_of("priority", value, 0, MAX_PRIORITY))
+
+
+def priority_in(value: str | None) -> int | None:
+    """The number in such a property; None when there is none. Other senders may write anything."""
+    return int(value) if value is not None and value.isascii() and value.isdecimal() else None
 
 
 def times_of(delay_level: object, delay_ms: object, deliver_at_ms: object) -> dict[str, str]:

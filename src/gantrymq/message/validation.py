@@ -36,6 +36,8 @@ def check_message(message: object, max_body_bytes: int = MAX_BODY_BYTES) -> None
 def check_in_transaction(message: object, max_body_bytes: int = MAX_BODY_BYTES) -> None:
     """Raise MessageIllegal for a message that cannot be sent in a transaction."""
     check_message(message, max_body_bytes)
+    if isinstance(message, Message) and properties.PRIORITY in message.properties:
+        raise MessageIllegal("a message in a transaction cannot have a priority: brokers drop it. Remove the priority")
     if isinstance(message, Message) and is_delayed(message.properties):
         raise MessageIllegal(
             "a message in a transaction cannot be delayed: brokers lose it, or its delay. Remove the delay, or let a "
@@ -59,9 +61,17 @@ def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:
             raise MessageIllegal("a batch cannot be sent to a retry topic")
         if is_delayed(message.properties):
             raise MessageIllegal("a batch cannot hold delayed messages; send them one by one")
+        if properties.PRIORITY in message.properties:
+            raise MessageIllegal("a batch has one queue, and cannot hold priorities; send the messages one by one")
         total += len(message.body)
     if total > max_body_bytes:
         raise MessageIllegal(f"the batch has {total} bytes of bodies; the limit is {max_body_bytes}. Split it")
+
+
+def check_ordered(message: Message) -> None:
+    """Raise MessageIllegal for a message whose queue its ordering key cannot choose."""
+    if properties.PRIORITY in message.properties:
+        raise MessageIllegal("an ordered message cannot have a priority: each of both would choose its queue")
 
 
 def check_queue(queue: object, topic: str) -> MessageQueue:

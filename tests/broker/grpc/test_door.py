@@ -498,3 +498,38 @@ def test_a_broker_that_changes_its_role_refuses_and_then_takes_messages_again(tm
         assert open_half and len(running.broker.coordinator.table) == 1
 
     story(work, tmp_path)
+
+
+def test_priorities_go_in_and_the_highest_ones_come_out_first(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        await running.create_topic("ranked", attributes="+message.type=PRIORITY")
+        route = await client.call(
+            "QueryRoute", service.QueryRouteRequest(topic=resource("ranked")), service.QueryRouteResponse
+        )
+        assert {kind for queue in route.message_queues for kind in queue.accept_message_types} == {MessageType.PRIORITY}
+        sent = [(b"low", 0), (b"high", 3), (b"higher than there are queues", 99), (b"middle", 1)]
+        ranked = [message("ranked", body, message_type=MessageType.PRIORITY, priority=rank) for body, rank in sent]
+        assert (await client.send(*ranked)).status.code == Code.OK
+        await running.sent("ranked", b"by remoting", f"{properties.PRIORITY}\x012\x02")
+        got = [(await client.receive("ranked", count=1))[1][0] for _ in range(5)]
+        assert [one.body for one in got[2:]] == [b"by remoting", b"middle", b"low"]
+        assert {one.body for one in got[:2]} == {b"high", b"higher than there are queues"}
+        assert sorted(one.system_properties.priority for one in got) == [0, 1, 2, 3, 99]
+        assert {one.system_properties.message_type for one in got} == {MessageType.PRIORITY}
+        assert [dict(one.user_properties) for one in got] == [{}] * 5
+
+    story(work, tmp_path)
+
+
+def test_a_topic_of_another_type_refuses_priorities(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        await running.create_topic("plain", attributes="+message.type=NORMAL")
+        await running.create_topic("ranked", attributes="+message.type=PRIORITY")
+        refused = [
+            message("plain", message_type=MessageType.PRIORITY, priority=1),
+            message("ranked", message_type=MessageType.FIFO, message_group="g"),
+        ]
+        for one in refused:
+            assert (await client.send(one)).status.code == Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
+
+    story(work, tmp_path)

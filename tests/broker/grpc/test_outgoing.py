@@ -77,3 +77,9 @@ def test_times_places_and_attempts_are_told() -> None:
     assert (system.born_timestamp.seconds, system.born_timestamp.nanos) == (1_700_000_000, 123_000_000)
     assert (system.queue_id, system.queue_offset, system.delivery_attempt) == (3, 7, 3)
     assert system.message_id == "0A0000020000" + "2A9F" + "00000000000003E8"
+
+
+@pytest.mark.parametrize(("text", "told"), [("0", 0), ("7", 7), ("-1", None), ("high", None), (str(2**31), None)])
+def test_a_priority_is_told_if_it_is_one(text: str, told: int | None) -> None:
+    system = message_of(stored(properties.encode({properties.PRIORITY: text})), "orders").system_properties
+    assert (system.priority if system.HasField("priority") else None) == told

@@ -13,7 +13,7 @@ from gantrymq.broker.refusal import Refused
 from gantrymq.broker.submission import Stored
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import Message
-from gantrymq.message.message_types import DELAY, FIFO, NAMES, NORMAL, TOPIC_TYPES, TRANSACTION
+from gantrymq.message.message_types import DELAY, FIFO, NAMES, NORMAL, PRIORITY, TOPIC_TYPES, TRANSACTION
 from gantrymq.protocol.batch import encode_batch
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.runtime.clock import SystemClock
@@ -26,6 +26,7 @@ TEXTS = {
     FIFO: "__SHARDINGKEY\x01order-7\x02",
     DELAY: "DELAY\x013\x02",
     TRANSACTION: "TRAN_MSG\x01true\x02PGROUP\x01PG\x02",
+    PRIORITY: "_SYS_MSG_PRIORITY_\x012\x02",
 }
 DELAYS = (
     "TIMER_DELAY_SEC\x01500\x02", "TIMER_DELAY_MS\x01500000\x02",
@@ -37,6 +38,7 @@ TAKEN = {
     "FIFO": {FIFO, NORMAL},
     "DELAY": {DELAY},
     "TRANSACTION": {TRANSACTION},
+    "PRIORITY": {PRIORITY, NORMAL},
     "MIXED": EVERY_KIND,
     "UNSPECIFIED": EVERY_KIND,
 }

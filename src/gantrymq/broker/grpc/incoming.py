@@ -26,10 +26,11 @@ _TYPES: Final = frozenset(
         MessageType.FIFO,
         MessageType.DELAY,
         MessageType.TRANSACTION,
+        MessageType.PRIORITY,
         MessageType.MESSAGE_TYPE_UNSPECIFIED,
     }
 )
-"""What the broker takes. LITE and PRIORITY are refused."""
+"""What the broker takes. LITE is refused."""
 
 
 def check_topic(name: str) -> str:
@@ -62,6 +63,7 @@ def submission_of(message: Message, body_max: int) -> Submission:
     _check_names(system)
     if system.message_type not in _TYPES:
         raise Rejected(Code.BAD_REQUEST, f"messages of type {name_of_type(system.message_type)} are not available here")
+    _check_priority(system)
     half = system.message_type == MessageType.TRANSACTION
     sys_flag = flags.PREPARED if half else 0
     if system.body_encoding == Encoding.GZIP:
@@ -108,6 +110,8 @@ def _stored_properties(message: Message, topic: str, *, half: bool) -> Mapping[s
         values[properties.KEYS] = " ".join(system.keys)
     if system.HasField("message_group"):
         values[properties.SHARDING_KEY] = system.message_group
+    if system.HasField("priority"):
+        values[properties.PRIORITY] = str(system.priority)
     if system.HasField("trace_context"):
         values[properties.TRACE_CONTEXT] = system.trace_context
     if system.HasField("delivery_timestamp"):
@@ -173,6 +177,19 @@ def _check_names(system: SystemProperties) -> None:
                 f"the message group {group[:80]!r} is blank, longer than {GROUP_MAX_BYTES} bytes, or has a control "
                 "character",
             )
+
+
+def _check_priority(system: SystemProperties) -> None:
+    has = system.HasField("priority")
+    if has != (system.message_type == MessageType.PRIORITY):
+        text = "a priority" if has else "no priority"
+        raise Rejected(
+            Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
+            f"a message of type {name_of_type(system.message_type)} has {text}; those of type PRIORITY, and no others, "
+            "have one",
+        )
+    if has and system.priority < 0:
+        raise Rejected(Code.BAD_REQUEST, f"the priority is {system.priority}; use a number from 0 on")
 
 
 def _has_control(text: str) -> bool:

@@ -20,6 +20,7 @@ from gantrymq.grpc.definition_pb2 import (
 )
 from gantrymq.message import flags, properties
 from gantrymq.message.message import StoredMessage
+from gantrymq.message.parts import MAX_PRIORITY, priority_in
 from gantrymq.protocol.compression import decompress
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import offset_message_id
@@ -57,6 +58,9 @@ def message_of(stored: StoredMessage, topic: str) -> Message:
         system.tag = tag
     if group := values.get(properties.SHARDING_KEY):
         system.message_group = group
+    priority = priority_in(values.get(properties.PRIORITY))
+    if priority is not None and priority <= MAX_PRIORITY:
+        system.priority = priority
     if trace := values.get(properties.TRACE_CONTEXT) or values.get(properties.TRACE_PARENT):
         system.trace_context = trace
     if (at := values.get(properties.TIMER_DELIVER_MS) or values.get(properties.TIMER_OUT_MS)) and at.isdigit():
@@ -75,7 +79,9 @@ def type_of(values: dict[str, str]) -> MessageType:
         return MessageType.TRANSACTION
     if not properties.DELAYS.isdisjoint(values) or properties.TIMER_OUT_MS in values:
         return MessageType.DELAY
-    return MessageType.FIFO if properties.SHARDING_KEY in values else MessageType.NORMAL
+    if properties.SHARDING_KEY in values:
+        return MessageType.FIFO
+    return MessageType.PRIORITY if properties.PRIORITY in values else MessageType.NORMAL
 
 
 def set_ms(timestamp: Timestamp | Duration, ms: int) -> None:

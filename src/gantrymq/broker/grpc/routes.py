@@ -33,12 +33,13 @@ from gantrymq.runtime.addresses import numeric, split_address
 
 PERM_READ: Final = 4
 PERM_WRITE: Final = 2
-_MIXED: Final = (MessageType.NORMAL, MessageType.FIFO, MessageType.DELAY, MessageType.TRANSACTION)
+_MIXED: Final = (MessageType.NORMAL, MessageType.FIFO, MessageType.DELAY, MessageType.TRANSACTION, MessageType.PRIORITY)
 TYPES: Final = {
     "NORMAL": (MessageType.NORMAL,),
     "FIFO": (MessageType.FIFO,),
     "DELAY": (MessageType.DELAY,),
     "TRANSACTION": (MessageType.TRANSACTION,),
+    "PRIORITY": (MessageType.PRIORITY,),
 }
 """What a topic takes, by its type. A topic without one takes everything here, as our broker does."""
 ANY_QUEUE: Final = -1

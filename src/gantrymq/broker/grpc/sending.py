@@ -31,7 +31,7 @@ from gantrymq.grpc.service_pb2 import (
     SendMessageResponse,
     SendResultEntry,
 )
-from gantrymq.message.message_types import DELAY, FIFO, NORMAL, TRANSACTION
+from gantrymq.message.message_types import DELAY, FIFO, NORMAL, PRIORITY, TRANSACTION
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.files.topics import TopicConfig
 
@@ -44,6 +44,7 @@ KINDS: Final = {
     MessageType.FIFO: FIFO,
     MessageType.DELAY: DELAY,
     MessageType.TRANSACTION: TRANSACTION,
+    MessageType.PRIORITY: PRIORITY,
 }
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from msgspec import structs
+
 from gantrymq.broker.durability import refusal
+from gantrymq.broker.operations.group_attributes import changed
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
@@ -29,8 +32,9 @@ class GroupAdministration:
         none. The outcomes are called with the refusal, or with None."""
         groups: list[Group] = []
         made: list[Callable[[Refused | None], None]] = []
-        for some, outcome in wanted:
+        for asked, outcome in wanted:
             try:
+                some = [self._with_attributes(group, groups) for group in asked]
                 self._check([*groups, *some], len(some))
             except Refused as refused:
                 outcome(refused)
@@ -44,6 +48,14 @@ class GroupAdministration:
             refused_all = refusal(error)
         for outcome in made:
             outcome(refused_all)
+
+    def _with_attributes(self, group: Group, before: Sequence[Group]) -> Group:
+        """A group as it is stored; ``before``: what is ordered already, and not in the table yet."""
+        known = self._groups.get(group.group_name)
+        for other in before:
+            known = other if other.group_name == group.group_name else known
+        current = {} if known is None else known.attributes
+        return structs.replace(group, attributes=changed(current, group.attributes))
 
     def _check(self, groups: Sequence[Group], new: int) -> None:
         if new > MAX_AT_ONCE:

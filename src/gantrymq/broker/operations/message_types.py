@@ -13,21 +13,26 @@ from typing import Final
 
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.message import properties, system_topics
-from gantrymq.message.message_types import DELAY, FIFO, NAMES, NORMAL, TRANSACTION
+from gantrymq.message.message_types import DELAY, FIFO, NAMES, NORMAL, PRIORITY, TRANSACTION
 
-_WORDS: Final = {NORMAL: "plain", FIFO: "ordered (with __SHARDINGKEY)", DELAY: "delayed", TRANSACTION: "transactional"}
+_WORDS: Final = {
+    NORMAL: "plain", FIFO: "ordered (with __SHARDINGKEY)", DELAY: "delayed", TRANSACTION: "transactional",
+    PRIORITY: "sent with a priority",
+}  # fmt: skip
 EVERY_KIND: Final = frozenset(_WORDS)
 ACCEPTED: Final[Mapping[str, frozenset[int]]] = {
     "NORMAL": frozenset({NORMAL}),
     "FIFO": frozenset({FIFO, NORMAL}),
     "DELAY": frozenset({DELAY}),
     "TRANSACTION": frozenset({TRANSACTION}),
+    "PRIORITY": frozenset({PRIORITY, NORMAL}),
     "MIXED": EVERY_KIND,
     "UNSPECIFIED": EVERY_KIND,
 }
 """By the type of a topic. A topic without a type accepts every kind, as Apache's broker does; so does UNSPECIFIED, of
 which Apache's proxy accepts nothing. FIFO takes plain messages, too: Java's remoting client orders by the queue that
-the sender chooses, and nothing in such a message says so."""
+the sender chooses, and nothing in such a message says so. PRIORITY takes them as Apache's broker does: a message
+without a priority goes to any queue."""
 
 
 def accepted(message_type: str | None, topic: str, *, checked: bool) -> frozenset[int] | None:
@@ -46,7 +51,9 @@ def kind_of(text: str) -> int:
         return TRANSACTION
     if any((properties.find(text, name) or "0") != "0" for name in properties.DELAYS):
         return DELAY
-    return FIFO if properties.find(text, properties.SHARDING_KEY) else NORMAL
+    if properties.find(text, properties.SHARDING_KEY):
+        return FIFO
+    return PRIORITY if properties.find(text, properties.PRIORITY) else NORMAL
 
 
 def check_kind(kind: int, topic: str, kinds: frozenset[int]) -> None:
@@ -60,3 +67,21 @@ def check_kind(kind: int, topic: str, kinds: frozenset[int]) -> None:
             f"the topic {topic} takes no message that is {_WORDS[kind]}; send it to a topic of type {name} or "
             "MIXED, or to one without a type",
         )
+
+
+def by_priority(text: str, queue_id: int, write_queues: int) -> tuple[str, int]:
+    """The properties and the queue of a message, where its priority decides about them.
+
+    The priority is the number of the queue, and the last queue takes all higher ones: this is how Apache's brokers keep
+    it, so nothing else has to be stored. In a message of another kind a priority means nothing, and is taken off.
+    ``queue_id``: where the message would go otherwise. Source: SendMessageProcessor.sendMessage of 5.4.
+    """
+    priority = properties.find(text, properties.PRIORITY)
+    if priority is None or not (priority.isascii() and priority.isdecimal()):
+        return text, queue_id
+    if kind_of(text) != PRIORITY:
+        return properties.without(text, _OF_PRIORITY), queue_id
+    return text, max(0, min(int(priority), write_queues - 1))
+
+
+_OF_PRIORITY: Final = frozenset({properties.PRIORITY})

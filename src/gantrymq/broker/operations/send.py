@@ -26,7 +26,7 @@ from gantrymq.broker.operations.admission import (
     with_unique_key,
 )
 from gantrymq.broker.operations.delays_and_retries import NOT_THE_SENDERS, DelaysAndRetries, number_of
-from gantrymq.broker.operations.message_types import check_kind, kind_of
+from gantrymq.broker.operations.message_types import by_priority, check_kind, kind_of
 from gantrymq.broker.operations.properties_text import read_ordinary
 from gantrymq.broker.operations.send_half import ORDINARY_KEY_CHARACTERS, HalfSends
 from gantrymq.broker.submission import Answered, Stored, Submission, answer, not_safe
@@ -130,6 +130,7 @@ class Sends:
         # Sent on by somebody who got it when its time had come: as in Apache's broker it does not wait again.
         waited = properties.find(text, properties.TIMER_OUT_MS) is not None
         text = properties.without(text, NOT_THE_SENDERS)
+        text, queue_id = by_priority(text, queue_id, target.write_queues)
         level = number_of(properties.find(text, properties.DELAY))
         # Consumers before 4.9.1 copied TRAN_MSG into messages they sent back themselves; those are no halves.
         sent_back = target.is_retry or ((message.reconsume_times or 0) > 0 and level > 0)

@@ -70,7 +70,7 @@ class PopConsumption:
         self._order_path = store.path(ORDER_FILE)
         self._order_file = LazyFile(disk, self._order_path)
         self._turn = 0
-        self.queues = PopQueues(config, store, topics, offsets, self._cursors, self.blocks, rng)
+        self.queues = PopQueues(config, store, topics, groups, offsets, self._cursors, self.blocks, rng)
         self.deliveries = Deliveries(config, self.revive_log, self._cursors, self.blocks, offsets, clock, time)
         self.dead_letters = DeadLetters(
             store, self.revive_log, self.deliveries, self._cursors, self.blocks, groups, offsets, self._order_file,

@@ -16,9 +16,10 @@ from gantrymq.broker.pop.values import Batch, Popped, Wanted, queue_offsets
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
-from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.registries.topics import MESSAGE_TYPE, Topics
 from gantrymq.errors import CorruptRecord, StoreError
 from gantrymq.message import system_topics
+from gantrymq.message.message_types import TYPE_PRIORITY
 from gantrymq.message.system_topics import RETRY_PREFIX, pop_retry_topic
 from gantrymq.protocol.files.topics import PERM_READ, TopicConfig
 from gantrymq.runtime.rng import Rng
@@ -41,12 +42,13 @@ class PopQueues:
     """Reads queues at the cursors of groups. Every method raises Refused when the store cannot read."""
 
     def __init__(
-        self, config: LiveConfig, store: MessageStore, topics: Topics, offsets: ConsumerOffsets, cursors: Cursors,
-        blocks: OrderBlocks, rng: Rng,
+        self, config: LiveConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets,
+        cursors: Cursors, blocks: OrderBlocks, rng: Rng,
     ) -> None:  # fmt: skip
         self._config = config
         self._store = store
         self._topics = topics
+        self._groups = groups
         self._offsets = offsets
         self._cursors = cursors
         self._blocks = blocks
@@ -56,21 +58,36 @@ class PopQueues:
 
     def places(self, wanted: Wanted) -> list[tuple[str, int]]:
         """(topic, queue id) to look at, in this order. Now and then retried messages come first, so that a topic that
-        is never empty does not keep them away.
+        is never empty does not keep them away. The queues of a topic of type PRIORITY come in the order of their
+        priorities.
         """
         chance = self._rng.below(100)
+        config = self._config.pop
+        by_priority = self._goes_by_priority(wanted, chance)
         if wanted.queue_id >= 0:
             places = [(wanted.topic, wanted.queue_id)]
+        elif by_priority:
+            places = self._queues(wanted.topic, 0)
+            if config.priority_order_asc:
+                places.reverse()
         else:
             places = self._queues(wanted.topic, chance)
         if wanted.order:
             return places
-        config = self._config.pop
         # The texts of an answer name one queue 0 of a retry topic, so only one of the two kinds can take part.
         v1_too = config.retrieve_message_from_pop_retry_topic_v1
         v2 = config.enable_retry_topic_v2 and not (v1_too and chance % 2 == 0)
         retry = self._queues(pop_retry_topic(wanted.topic, wanted.group, v2=v2), chance)
-        return [*retry, *places] if chance < config.pop_from_retry_probability else [*places, *retry]
+        first = config.pop_from_retry_probability_for_priority if by_priority else config.pop_from_retry_probability
+        return [*retry, *places] if chance < first else [*places, *retry]
+
+    def _goes_by_priority(self, wanted: Wanted, chance: int) -> bool:
+        """Whether this pop begins with the highest priority. An orderly one does not: each queue is for itself."""
+        topic = self._topics.get(wanted.topic)
+        if wanted.order or topic is None or (topic.attributes or {}).get(MESSAGE_TYPE) != TYPE_PRIORITY:
+            return False
+        group = self._groups.get(wanted.group)
+        return group is None or chance < group.priority_factor
 
     def _queues(self, topic: str, start: int) -> list[tuple[str, int]]:
         known = self._topics.get(topic)

@@ -63,12 +63,14 @@ def of_message(values: Mapping[str, str], now_ms: int) -> dict[str, Value]:
 
 
 def type_of(values: Mapping[str, str]) -> str:
-    """``transaction``, ``delay``, ``fifo`` or ``normal``."""
+    """``transaction``, ``delay``, ``fifo``, ``priority`` or ``normal``."""
     if not values.keys().isdisjoint(_OF_TRANSACTIONS):
         return "transaction"
     if not values.keys().isdisjoint(properties.DELAYS):
         return "delay"
-    return "fifo" if properties.SHARDING_KEY in values else "normal"
+    if properties.SHARDING_KEY in values:
+        return "fifo"
+    return "priority" if properties.PRIORITY in values else "normal"
 
 
 def _delivery_ms(values: Mapping[str, str], now_ms: int) -> int | None:

@@ -5,13 +5,17 @@ Source: SubscriptionGroupConfig, SubscriptionGroupWrapper; docs/store.md#configu
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import field
 
 from gantrymq.message.numbers import Int, Long
 from gantrymq.protocol.body import Body
 from gantrymq.protocol.files.topics import DataVersion
+
+PRIORITY_FACTOR: Final = "priority.factor"
+PRIORITY_FACTOR_MAX: Final = 100
+"""The default, too: all pops go by priority."""
 
 
 class Group(Body, frozen=True, kw_only=True):
@@ -31,6 +35,12 @@ class Group(Body, frozen=True, kw_only=True):
     group_sys_flag: Int = 0
     consume_timeout_minute: Int = 15
     attributes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def priority_factor(self) -> int:
+        """Percentage of pops from a topic of type PRIORITY that begin with the highest priority."""
+        value = self.attributes.get(PRIORITY_FACTOR, "")
+        return int(value) if value.isascii() and value.isdecimal() else PRIORITY_FACTOR_MAX
 
 
 class GroupTable(Body, frozen=True, kw_only=True):
