@@ -288,6 +288,7 @@ MESSAGE: dict[str, st.SearchStrategy[Any]] = {
     "delay_ms": st.integers(0, 2_000),
     "deliver_at_ms": st.integers(0, 2_000),
     "unique_key": st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=128) | st.none(),
+    "priority": st.integers(0, 2**31 - 1) | st.none(),
 }
 
 
