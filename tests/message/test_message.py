@@ -132,3 +132,18 @@ def test_what_is_not_a_priority_is_refused(priority: object) -> None:
 def test_a_delayed_message_has_no_priority(delay: dict[str, int]) -> None:
     with pytest.raises(MessageIllegal, match="a delayed message cannot have a priority"):
         Message("T", b"x", priority=1, **delay)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["", " ", "a/b", "a$b", "ä", "x" * 65, 7, None.__class__, b"a"])
+def test_what_is_not_a_lite_topic_is_refused(name: object) -> None:
+    with pytest.raises(MessageIllegal, match="lite_topic must have 1 to 64 letters, digits, '-' and '_', and not be"):
+        Message("T", b"x", lite_topic=name)  # type: ignore[arg-type]
+
+
+def test_a_lite_topic_is_a_property_and_excludes_others() -> None:
+    message = Message("T", b"x", lite_topic="basket-17")
+    assert (message.properties, message.lite_topic) == ({"__LITE_TOPIC": "basket-17"}, "basket-17")
+    assert view(message.properties).lite_topic == "basket-17"
+    for other in ({"delay_level": 3}, {"priority": 1}):
+        with pytest.raises(MessageIllegal, match="a message to a lite topic cannot be delayed, and cannot have a"):
+            Message("T", b"x", lite_topic="a", **other)  # type: ignore[arg-type]

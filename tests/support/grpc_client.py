@@ -122,12 +122,22 @@ class GrpcClient:
     async def ack(self, topic: str, *received: v2.Message, group: str = "group") -> service.AckMessageResponse:
         entries = [
             service.AckMessageEntry(
-                message_id=one.system_properties.message_id, receipt_handle=one.system_properties.receipt_handle
+                message_id=one.system_properties.message_id,
+                receipt_handle=one.system_properties.receipt_handle,
+                lite_topic=one.system_properties.lite_topic or None,
             )
             for one in received
         ]
         request = service.AckMessageRequest(group=resource(group), topic=resource(topic), entries=entries)
         return await self.call("AckMessage", request, service.AckMessageResponse)
+
+    async def sync_lite(
+        self, action: v2.LiteSubscriptionAction, topic: str, *lite_topics: str, group: str = "group", **fields: Any
+    ) -> v2.Status:
+        request = service.SyncLiteSubscriptionRequest(
+            action=action, topic=resource(topic), group=resource(group), lite_topic_set=lite_topics, **fields
+        )
+        return (await self.call("SyncLiteSubscription", request, service.SyncLiteSubscriptionResponse)).status
 
     @asynccontextmanager
     async def telemetry(self, settings: v2.Settings) -> AsyncIterator[service.TelemetryCommand]:

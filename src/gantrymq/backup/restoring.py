@@ -33,6 +33,7 @@ from gantrymq.store.files.segmented_file import SegmentedFile
 from gantrymq.store.layout import Layout
 from gantrymq.store.log.records import has_queue_entry
 from gantrymq.store.queues.consume_queue import BLANK, ENTRY, ENTRY_BYTES
+from gantrymq.store.queues.multi_dispatch import NUMBER, further_places
 from gantrymq.store.timer_log import TimerCheckFile
 
 
@@ -217,13 +218,15 @@ class Restoring:
     def _check(self, manifest: Manifest, part: LogPart, data: bytes, end: int, ends: QueueEnds) -> None:
         """Check each record, and count those before ``end``."""
         walk = walk_of(manifest, part, data)
-        for place, (_size, topic, queue_id, queue_offset, sys_flag, stored_ms, _text) in walk:
+        for place, (_size, topic, queue_id, queue_offset, sys_flag, stored_ms, text) in walk:
             if place >= end:
                 continue
             self.records += 1
             self.last_ms = stored_ms
             if has_queue_entry(sys_flag):
                 ends.saw(place, topic, queue_id, queue_offset)
+                for name, number in further_places(text):
+                    ends.saw(place, name, NUMBER, number)
         check_walk(part, walk)
 
     def _put(self, path: str, data: bytes) -> None:

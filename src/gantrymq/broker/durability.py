@@ -52,6 +52,15 @@ class Durability:
         except (MessageIllegal, StoreError) as error:
             raise refusal(error) from error
 
+    def append_to_two(self, record: NewRecord, queue: str) -> Placement:
+        """The same for one record that also takes a place in ``queue``."""
+        if self.limited:
+            self.check_waiting()
+        try:
+            return self.appender.append_to_two(record, queue)
+        except (MessageIllegal, StoreError) as error:
+            raise refusal(error) from error
+
     def append_run(
         self, topic: str, queue_id: int, items: Sequence[RunItem], birth: Birth
     ) -> tuple[list[int], int, int]:

@@ -24,6 +24,7 @@ from gantrymq.broker.operations.delays_and_retries import DelaysAndRetries
 from gantrymq.broker.operations.end_by_id import EndsById
 from gantrymq.broker.operations.explaining import Explaining
 from gantrymq.broker.operations.groups import GroupAdministration
+from gantrymq.broker.operations.lite_sends import LiteSends
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.operations.operations import Administration, Consuming, Operations, Sending
 from gantrymq.broker.operations.positions import Positions
@@ -181,7 +182,7 @@ def _sending(parts: Parts) -> Sending:
         topics, groups, parts.waiting.time, delays_ms, rules, None if timer is None else timer.now_ms
     )
     return Sending(
-        Sends(config, admission, durability, halves, delays_and_retries, unique_ids, parts.counters),
+        Sends(config, admission, durability, halves, delays_and_retries, unique_ids, parts.counters, LiteSends(store)),
         BatchSends(admission, durability, unique_ids),
         HalvesSends(admission, durability, halves, parts.waiting.coordinator, stamp_of(config)),
         SendBacks(store, topics, groups, rng, parts.waiting.time, delays_ms, parts.counters, parts.rights),

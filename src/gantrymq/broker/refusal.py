@@ -31,6 +31,9 @@ class Refusal(enum.Enum):
     UNAVAILABLE = "The broker takes no writes at the moment, or it is shutting down."
     SWITCHED_OFF = "A setting of the broker switches off what the request needs."
     READ_ONLY = "The broker takes no writes now: it is a replica, or a primary that waits for its replica."
+    LITE_TOPIC_ILLEGAL = "The name of a lite topic breaks a rule."
+    LITE_TOPICS_EXCEEDED = "The broker has so many lite topics that it makes no further one."
+    LITE_SUBSCRIPTIONS_EXCEEDED = "The client, or all clients together, would read too many lite topics."
     FAILED = "The operation failed; the sentence of the refusal says why."
 
 

@@ -15,6 +15,7 @@ from gantrymq.broker.delivery.delivered import SAVE_SECONDS as DELIVERED_SECONDS
 from gantrymq.broker.duty import Duty, repeated
 from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.parts import Parts
+from gantrymq.broker.pop.lite.expiry import LOOK_SECONDS as LITE_SECONDS
 from gantrymq.broker.registries.filters import SAVE_SECONDS
 from gantrymq.broker.replication.copies import Copies
 from gantrymq.broker.replication.duties import following, noting
@@ -101,6 +102,7 @@ def _primary(on: OnDuty) -> list[Duty]:
         repeated(clock, offsets_s, "writing consumer offsets", popping.save_offsets),
         repeated(clock, delays_s, "writing delay offsets", waiting.delay.save_later),
         repeated(clock, DELIVERED_SECONDS, "noting what was delivered", waiting.delivered.save_later),
+        repeated(clock, LITE_SECONDS, "deleting lite topics", popping.lite_expiry.look),
         repeated(clock, SAVE_SECONDS, "writing selectors", registries.filters.save_later),
         *([] if on.copies is None else noting(clock, parts.store)),
         *_of_every_role(on),

@@ -20,6 +20,7 @@ from gantrymq.cli.cluster_options import (
     agreed,
     more,
     note,
+    pairs,
     with_cluster,
 )
 from gantrymq.errors import RequestRejected
@@ -72,6 +73,13 @@ Broadcast = Annotated[bool | None, typer.Option("--broadcast/--no-broadcast", he
 Orderly = Annotated[
     bool | None, typer.Option("--orderly/--no-orderly", help="Whether the group consumes in order (5.x).")
 ]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attribute", "-a",
+        help="name=value, such as lite.bind.topic=TOPIC or priority.factor=80; several times; name= removes it (5.x).",
+    ),
+]  # fmt: skip
 
 
 def _changed(
@@ -92,6 +100,7 @@ def create(
     consume: Consume = None,
     broadcast: Broadcast = None,
     orderly: Orderly = None,
+    attribute: Attributes = None,
     cluster: ClusterOption = None,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -100,7 +109,8 @@ def create(
 ) -> None:
     """Create a group on every broker, or alter it. Settings that are not given stay as the broker has them."""
     changes = _changed(retry_max, retry_queues, consume, broadcast, orderly)
-    _put("group create", group, changes, cluster, yes, dry_run, as_json, name_servers)
+    attributes = pairs(attribute or [], "--attribute", "group create")
+    _put("group create", group, changes, attributes, cluster, yes, dry_run, as_json, name_servers)
 
 
 @app.command()
@@ -111,6 +121,7 @@ def alter(
     consume: Consume = None,
     broadcast: Broadcast = None,
     orderly: Orderly = None,
+    attribute: Attributes = None,
     cluster: ClusterOption = None,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -119,13 +130,15 @@ def alter(
 ) -> None:
     """Change settings of an existing group. Settings that are not given stay as they are."""
     changes = _changed(retry_max, retry_queues, consume, broadcast, orderly)
-    _put("group alter", group, changes, cluster, yes, dry_run, as_json, name_servers, must_exist=True)
+    attributes = pairs(attribute or [], "--attribute", "group alter")
+    _put("group alter", group, changes, attributes, cluster, yes, dry_run, as_json, name_servers, must_exist=True)
 
 
 def _put(
     command: str,
     group: str,
     changes: dict[str, Any],
+    attributes: dict[str, str],
     cluster: str | None,
     yes: bool,
     dry_run: bool,
@@ -149,6 +162,12 @@ def _put(
         for key, value in changes.items()
         if settings is not None and getattr(settings, key) != value
     ]
+    rows += [
+        {"broker": broker, "key": name, "before": settings.attributes.get(name), "after": value}
+        for broker, settings in known.items()
+        for name, value in attributes.items()
+        if settings is not None and settings.attributes.get(name) != value
+    ]
     if rows and not as_json:
         show.table(rows, {"broker": "BROKER", "key": "KEY", "before": "NOW", "after": "THEN"}, "")
     if not dry_run:
@@ -156,7 +175,12 @@ def _put(
             agreed(f"Change group {group} like this?", yes, command)
 
         async def work(admin: Admin) -> list[str]:
-            return await admin.groups.put(group, lambda now: msgspec.structs.replace(now, **changes), cluster)
+            def changed(now: Group) -> Group:
+                merged = {**now.attributes, **attributes}
+                kept = {name: value for name, value in merged.items() if value}
+                return msgspec.structs.replace(now, **changes, attributes=kept)
+
+            return await admin.groups.put(group, changed, cluster)
 
         with_cluster(name_servers, work, command)
 
@@ -166,8 +190,8 @@ def _put(
         typer.echo("nothing was done (--dry-run)" if dry_run else f"group {group} is there, on: {', '.join(known)}")
 
     result = {
-        "group": group, "brokers": list(known), "changed": changes, "done": not dry_run, "made_on": made_on,
-        "changes": rows,
+        "group": group, "brokers": list(known), "changed": {**changes, **attributes}, "done": not dry_run,
+        "made_on": made_on, "changes": rows,
     }  # fmt: skip
     show.answer(as_json, result, draw)
 

@@ -12,6 +12,7 @@ import msgspec
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import flags, parts, properties
 from gantrymq.message.arguments import shown
+from gantrymq.message.lite_topics import check_lite_topic
 from gantrymq.message.parts import MAX_FLAG, MIN_FLAG
 from gantrymq.message.queues import LogOffset, MessageQueue, QueueOffset
 
@@ -29,6 +30,8 @@ class Message:
     the delay of this level, 1..18 (see the broker's ``messageDelayLevel``). ``delay_ms``, ``deliver_at_ms``: deliver it
     this long after the send, or at this time in ms since 1970, with a precision of a second (brokers 5.x).
     ``priority``: 0 or more. Of a topic of type PRIORITY, pops get messages with a higher one first (brokers 5.4).
+
+    ``lite_topic``: the lite topic below ``topic``, which has the type LITE (brokers 5.5).
 
     Sending a message never changes it, and every send has a new id, which is in its result. ``unique_key``: an id that
     every send of this message uses instead, so that a consumer can recognise a repeated send. (A transaction has an id
@@ -60,6 +63,7 @@ class Message:
         deliver_at_ms: int = _AT_ONCE,
         unique_key: str | None = None,
         priority: int | None = None,
+        lite_topic: str | None = None,
     ) -> None:
         self.topic = topic if topic.__class__ is str else parts.text_of("topic", topic)
         self.body = body if body.__class__ is bytes else parts.body_of(body)
@@ -75,6 +79,8 @@ class Message:
             self.properties.update(parts.times_of(delay_level, delay_ms, deliver_at_ms))
         if priority is not None:
             self._rank(priority)
+        if lite_topic is not None:
+            self._direct(lite_topic)
         if wait is not True:
             self._wait(wait)
         if unique_key is not None:
@@ -95,6 +101,12 @@ class Message:
         if not properties.DELAYS.isdisjoint(self.properties):
             raise MessageIllegal("a delayed message cannot have a priority: brokers drop it. Give one of both")
         self.properties[properties.PRIORITY] = parts.priority_of(priority)
+
+    def _direct(self, lite_topic: str) -> None:
+        check_lite_topic(lite_topic)
+        if properties.PRIORITY in self.properties or not properties.DELAYS.isdisjoint(self.properties):
+            raise MessageIllegal("a message to a lite topic cannot be delayed, and cannot have a priority")
+        self.properties[properties.LITE_TOPIC] = lite_topic
 
     def put_user_property(self, name: str, value: str) -> None:
         """Set a user property; raises MessageIllegal when the name is reserved or either part is empty."""
@@ -137,6 +149,11 @@ class Message:
     def priority(self) -> int | None:
         """The priority among the messages of a topic of type PRIORITY, or None."""
         return parts.priority_in(self.properties.get(properties.PRIORITY))
+
+    @property
+    def lite_topic(self) -> str | None:
+        """The lite topic below the topic, or None."""
+        return self.properties.get(properties.LITE_TOPIC)
 
     @property
     def unique_key(self) -> str | None:
@@ -210,6 +227,11 @@ class MessageView(msgspec.Struct):
     def priority(self) -> int | None:
         """The priority among the messages of a topic of type PRIORITY, or None."""
         return parts.priority_in(self.properties.get(properties.PRIORITY))
+
+    @property
+    def lite_topic(self) -> str | None:
+        """The lite topic below the topic, or None."""
+        return self.properties.get(properties.LITE_TOPIC)
 
     @property
     def transaction_id(self) -> str | None:

@@ -16,15 +16,18 @@ FIFO: Final = 1
 DELAY: Final = 2
 TRANSACTION: Final = 3
 PRIORITY: Final = 4
-NAMES: Final = ("normal", "fifo", "delay", "transaction", "priority")
+LITE: Final = 5
+NAMES: Final = ("normal", "fifo", "delay", "transaction", "priority", "lite")
 """By their numbers, as metrics have them."""
-TOPIC_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED", "UNSPECIFIED")
+TOPIC_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "LITE", "MIXED", "UNSPECIFIED")
 """What the attribute ``message.type`` of a topic may say."""
 TYPE_PRIORITY: Final = "PRIORITY"
+TYPE_LITE: Final = "LITE"
 
 _OF_SYSTEM: Final = {HALF: TRANSACTION, SCHEDULE: DELAY, TIMER: DELAY}
 _ORDERED: Final = f"{properties.SHARDING_KEY}\x01"
 _WITH_PRIORITY: Final = f"{properties.PRIORITY}\x01"
+_TO_LITE_TOPIC: Final = f"{properties.LITE_TOPIC}\x01"
 
 
 def type_in(topic: str) -> int:
@@ -33,8 +36,10 @@ def type_in(topic: str) -> int:
 
 
 def plain_type(properties_text: str) -> int:
-    """FIFO for a message with a sharding key (a *message group* of gRPC), PRIORITY for one with a priority, else
-    NORMAL. Called for every message."""
+    """FIFO for a message with a sharding key (a *message group* of gRPC), PRIORITY for one with a priority, LITE for
+    one to a lite topic, else NORMAL. Called for every message."""
     if _ORDERED in properties_text:
         return FIFO
-    return PRIORITY if _WITH_PRIORITY in properties_text else NORMAL
+    if _WITH_PRIORITY in properties_text:
+        return PRIORITY
+    return LITE if _TO_LITE_TOPIC in properties_text else NORMAL

@@ -38,6 +38,8 @@ def check_in_transaction(message: object, max_body_bytes: int = MAX_BODY_BYTES) 
     check_message(message, max_body_bytes)
     if isinstance(message, Message) and properties.PRIORITY in message.properties:
         raise MessageIllegal("a message in a transaction cannot have a priority: brokers drop it. Remove the priority")
+    if isinstance(message, Message) and properties.LITE_TOPIC in message.properties:
+        raise MessageIllegal("a message in a transaction cannot be for a lite topic; send it to a topic")
     if isinstance(message, Message) and is_delayed(message.properties):
         raise MessageIllegal(
             "a message in a transaction cannot be delayed: brokers lose it, or its delay. Remove the delay, or let a "
@@ -61,6 +63,8 @@ def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:
             raise MessageIllegal("a batch cannot be sent to a retry topic")
         if is_delayed(message.properties):
             raise MessageIllegal("a batch cannot hold delayed messages; send them one by one")
+        if properties.LITE_TOPIC in message.properties:
+            raise MessageIllegal("a batch cannot hold messages to lite topics; send them one by one")
         if properties.PRIORITY in message.properties:
             raise MessageIllegal("a batch has one queue, and cannot hold priorities; send the messages one by one")
         total += len(message.body)
@@ -70,6 +74,8 @@ def check_batch(messages: Sequence[Message], max_body_bytes: int) -> None:
 
 def check_ordered(message: Message) -> None:
     """Raise MessageIllegal for a message whose queue its ordering key cannot choose."""
+    if properties.LITE_TOPIC in message.properties:
+        raise MessageIllegal("a message to a lite topic is in order already; send it without a key")
     if properties.PRIORITY in message.properties:
         raise MessageIllegal("an ordered message cannot have a priority: each of both would choose its queue")
 

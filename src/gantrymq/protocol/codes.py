@@ -183,6 +183,8 @@ class ResponseCode(enum.IntEnum):
     FLOW_CONTROL = 215
     ILLEGAL_OPERATION = 604
     GO_AWAY = 1500
+    LMQ_QUOTA_EXCEEDED = 2017
+    LITE_SUBSCRIPTION_QUOTA_EXCEEDED = 2018
 
 
 STORED: Final = frozenset(

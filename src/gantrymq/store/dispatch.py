@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from gantrymq.errors import InvariantViolated
 from gantrymq.message import properties
+from gantrymq.message.message_types import LITE
 from gantrymq.message.system_topics import SCHEDULE
 from gantrymq.message.tags import tags_code
 from gantrymq.store.queues.consume_queue import ConsumeQueue
@@ -24,6 +25,12 @@ Visible: TypeAlias = Callable[[list[Pending]], None]
 
 Arrival: TypeAlias = Callable[[str, int, Sequence[Pending]], None]
 """Called with the topic, the queue id, and the records that became visible there together, in their order."""
+
+
+def further_entry(end: int, queue: ConsumeQueue, number: int, place: int, stored: int, tags: int) -> Pending:
+    """A further place of a record behind its first one (``multi_dispatch``). Without text and key: the record is in the
+    index already."""
+    return (end, queue, number, place, end - place, tags, "", stored, queue.topic, "", LITE)
 
 
 def tags_code_of(properties_text: str) -> int:

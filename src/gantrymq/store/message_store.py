@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from gantrymq.errors import StoreError, StoreUnavailable
+from gantrymq.message.lite_topics import QUEUE_PREFIX
 from gantrymq.message.queues import LogOffset, QueueOffset
 from gantrymq.observability.metrics import Histogram
 from gantrymq.runtime.clock import Clock
@@ -65,6 +66,8 @@ class MessageStore:
         self._log_files = OpenFiles(disk)
         self._queue_files = OpenFiles(disk)
         self._closed = False
+        self.deleting: set[str] = set()
+        """Topics whose queues are being removed; nothing may be appended to them."""
         self._earliest = (-1, -1)
         """Start of the log and store time of its first record."""
 
@@ -414,7 +417,10 @@ class MessageStore:
         ``done(None)`` when that is durable, ``done(error)`` when it failed. Appends to the topic must have ended.
         """
 
+        self.deleting.add(topic)
+
         def visible(error: StoreError | None) -> None:
+            self.deleting.discard(topic)
             try:
                 if error is None and any(known == topic for known, _ in self._queues.queues):
                     self._deleted.add(topic, self._log.written)
@@ -520,6 +526,10 @@ class MessageStore:
         """Topics that have queues."""
         return {topic for topic, _ in self._queues.queues}
 
+    def has_queue(self, topic: str, queue_id: int = 0) -> bool:
+        """Whether there is such a queue."""
+        return self._queues.get((topic, queue_id)) is not None
+
     def next_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """Queue offset that the next append to the queue gets."""
         queue = self._queues.get((topic, queue_id))
@@ -534,6 +544,8 @@ class MessageStore:
         opened."""
         found: dict[tuple[str, int], Histogram] = {}
         for (topic, _), queue in self._queues.queues.items():
+            if topic.startswith(QUEUE_PREFIX):
+                continue  # its records count in the queues of their topics
             for kind, sizes in enumerate(queue.arrived):
                 if sizes is not None:
                     found.setdefault((topic, kind), Histogram(sizes.bounds)).add(sizes)

@@ -57,7 +57,7 @@ def with_recovery(seconds: int) -> Message:
         (with_property("a", "b" * 17_000), Code.MESSAGE_PROPERTIES_TOO_LARGE),
         (with_many(129), Code.MESSAGE_PROPERTIES_TOO_LARGE),
         (with_recovery(3601), Code.BAD_REQUEST),
-        (message("orders", message_type=MessageType.LITE), Code.BAD_REQUEST),
+        (message("orders", message_type=MessageType.LITE), Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE),
         (message("orders", message_type=MessageType.PRIORITY), Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE),
         (message("orders", priority=1), Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE),
         (message("orders", message_type=MessageType.PRIORITY, priority=-1), Code.BAD_REQUEST),

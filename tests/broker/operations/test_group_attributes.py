@@ -34,6 +34,15 @@ def test_the_factor_is_a_percentage(value: str) -> None:
         changed({}, {"+priority.factor": value})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("lite.sub.model", "exclusive"), ("lite.sub.client.quota", "many"), ("lite.sub.client.quota", "-2")],
+)
+def test_attributes_of_lite_topics_have_values_that_brokers_know(name: str, value: str) -> None:
+    with pytest.raises(Refused, match=f"{name} is '{value}'; write "):
+        changed({}, {f"+{name}": value})
+
+
 def test_an_attribute_is_kept_without_its_sign_and_by_later_changes(tmp_path: Path) -> None:
     async def work(c: Cluster) -> None:
         async def put(**fields: object) -> int:

@@ -24,6 +24,9 @@ class _Queues:
     def delete_topic(self, topic: str, done: object) -> None:
         done(None)  # type: ignore[operator]
 
+    def topics(self) -> set[str]:
+        return set()
+
 
 def order(name: str, attributes: str | None = None) -> TopicOrder:
     return TopicOrder(name, 4, 4, 6, "SINGLE_TAG", 0, False, attributes)

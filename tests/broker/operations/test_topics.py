@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,9 @@ class SlowDeletions:
 
     def delete_topic(self, topic: str, done: Callable[[StoreError | None], None]) -> None:
         self.deleting[topic] = done
+
+    def topics(self) -> set[str]:
+        return {f"%LMQ%${topic}$a" for topic in ("Baskets", "T2")}
 
 
 class World:
@@ -102,3 +106,12 @@ def test_what_belongs_to_the_system_stays(world: World) -> None:
     with pytest.raises(Refused, match="stays"):
         world.administration.delete(HALF, lambda _: None)
     assert "TBW102" in world.administration.system_topics()
+
+
+def test_a_topic_is_deleted_with_its_lite_topics(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.administration.update([replace(ORDER, name="Baskets", attributes="+message.type=LITE")], lambda: None)
+    world.offsets.commit("G", "%LMQ%$Baskets$a", 0, 7)
+    world.administration.delete("Baskets", lambda error: None)
+    assert set(world.store.deleting) == {"%LMQ%$Baskets$a", "Baskets"}
+    assert world.offsets.get("G", "%LMQ%$Baskets$a", 0) is None

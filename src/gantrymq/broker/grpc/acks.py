@@ -11,7 +11,7 @@ from typing import Final
 from gantrymq.access.operations import POP
 from gantrymq.broker.grpc.calls import Caller, failed
 from gantrymq.broker.grpc.deliveries import HeldDeliveries
-from gantrymq.broker.grpc.incoming import check_group, check_topic
+from gantrymq.broker.grpc.incoming import check_group, check_lite, check_topic
 from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.statuses import REFUSED, Rejected, ok, together
 from gantrymq.broker.operations.operations import Operations
@@ -28,6 +28,7 @@ from gantrymq.grpc.service_pb2 import (
     ForwardMessageToDeadLetterQueueRequest,
     ForwardMessageToDeadLetterQueueResponse,
 )
+from gantrymq.message.lite_topics import lite_queue
 from gantrymq.message.receipt_handle import ReceiptHandle, parse, real_topic
 from gantrymq.runtime.clock import Clock
 
@@ -56,7 +57,7 @@ class AckMethods:
     async def _entry(self, topic: str, group: str, entry: AckMessageEntry) -> AckMessageResultEntry:
         result = AckMessageResultEntry(message_id=entry.message_id, receipt_handle=entry.receipt_handle)
         try:
-            await self._end(topic, group, entry.receipt_handle)
+            await self._end(_where(topic, entry.lite_topic), group, entry.receipt_handle)
             result.status.CopyFrom(ok())
         except REFUSED as refused:
             result.status.CopyFrom(failed(refused))
@@ -92,6 +93,7 @@ class AckMethods:
         """The message comes again after another time; the answer has the new receipt handle."""
         topic, group = check_topic(request.topic.name), check_group(request.group.name)
         caller.demand(POP, (topic,), (group,))
+        topic = _where(topic, request.lite_topic)
         asked = request.invisible_duration
         ms = asked.seconds * 1000 + asked.nanos // 1_000_000
         if not 0 <= ms <= LONGEST_INVISIBLE_MS:
@@ -118,6 +120,7 @@ class AckMethods:
         makes no second dead letter: the client may ask again."""
         topic, group = check_topic(request.topic.name), check_group(request.group.name)
         caller.demand(POP, (topic,), (group,))
+        topic = _where(topic, request.lite_topic)
         named, where, handle = await self._delivery(topic, group, request.receipt_handle)
         delivery = PopDelivery(group, where, handle.queue_id, handle.offset, str(handle))
         letter = self._backs.dead_letter(caller.client, group, self._letters.log_offset_of(delivery))
@@ -129,6 +132,11 @@ class AckMethods:
             await outcome.get()
         self._held.release(group, where, named)
         return ForwardMessageToDeadLetterQueueResponse(status=ok())
+
+
+def _where(topic: str, lite_topic: str) -> str:
+    """Where a message lies that a client names. ``lite_topic``: empty for one of the topic itself. Raises Rejected."""
+    return lite_queue(topic, check_lite(lite_topic)) if lite_topic else topic
 
 
 def _with_place(handle: ReceiptHandle, earlier: str) -> str:

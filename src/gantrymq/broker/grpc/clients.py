@@ -40,7 +40,12 @@ NAME_MAX: Final = 512
 """Characters of a name that is noted with each delivery that is prolonged."""
 _numbers = itertools.count(FIRST_ID)
 
-_CONSUMERS: Final = frozenset({ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER})
+_CONSUMERS: Final = frozenset(
+    {
+        ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER, ClientType.LITE_PUSH_CONSUMER,
+        ClientType.LITE_SIMPLE_CONSUMER,
+    }
+)  # fmt: skip
 
 
 class GrpcClient:

@@ -14,6 +14,7 @@ from gantrymq.broker.grpc.deliveries import LOOK_SECONDS, HeldDeliveries
 from gantrymq.broker.grpc.health import NAME as HEALTH_SERVICE
 from gantrymq.broker.grpc.health import Health
 from gantrymq.broker.grpc.latency import LOCAL, PROXY_UP, GrpcLatency
+from gantrymq.broker.grpc.lite import LiteMethods
 from gantrymq.broker.grpc.membership import Membership
 from gantrymq.broker.grpc.methods import methods_of
 from gantrymq.broker.grpc.receiving import Receiving
@@ -85,6 +86,7 @@ class GrpcDoor:
             SendingMethods(config, operations, membership),
             Receiving(operations, clock, config.identity.broker_name, self._held),
             AckMethods(operations, clock, self._held),
+            LiteMethods(operations, self._clients),
         )
 
     async def _look(self) -> None:
@@ -113,5 +115,7 @@ class GrpcDoor:
         return ""
 
     def _gone(self, client: GrpcClient) -> None:
+        if self._operations is not None:
+            self._operations.consuming.popping.lite.client_gone(client.name)
         if self._departures is not None:
             self._departures.client_gone(client)

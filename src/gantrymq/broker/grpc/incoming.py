@@ -13,6 +13,7 @@ from gantrymq.broker.submission import Submission
 from gantrymq.errors import MessageIllegal
 from gantrymq.grpc.definition_pb2 import Code, Encoding, Message, MessageType, SystemProperties
 from gantrymq.message import flags, properties, system_topics
+from gantrymq.message.lite_topics import check_lite_topic
 from gantrymq.message.tags import java_hash
 
 MAX_PROPERTIES: Final = 128
@@ -27,10 +28,11 @@ _TYPES: Final = frozenset(
         MessageType.DELAY,
         MessageType.TRANSACTION,
         MessageType.PRIORITY,
+        MessageType.LITE,
         MessageType.MESSAGE_TYPE_UNSPECIFIED,
     }
 )
-"""What the broker takes. LITE is refused."""
+"""What the broker takes."""
 
 
 def check_topic(name: str) -> str:
@@ -55,6 +57,15 @@ def check_group(name: str) -> str:
     return name
 
 
+def check_lite(name: str) -> str:
+    """A lite topic that clients may name. Raises Rejected."""
+    try:
+        check_lite_topic(name)
+    except MessageIllegal as error:
+        raise Rejected(Code.ILLEGAL_LITE_TOPIC, str(error)) from error
+    return name
+
+
 def submission_of(message: Message, body_max: int) -> Submission:
     """What the broker is given beside the body. Raises Rejected, which names what is wrong and its code."""
     system, topic = message.system_properties, check_topic(message.topic.name)
@@ -63,7 +74,12 @@ def submission_of(message: Message, body_max: int) -> Submission:
     _check_names(system)
     if system.message_type not in _TYPES:
         raise Rejected(Code.BAD_REQUEST, f"messages of type {name_of_type(system.message_type)} are not available here")
-    _check_priority(system)
+    _check_of_type(system, "priority", MessageType.PRIORITY)
+    _check_of_type(system, "lite_topic", MessageType.LITE)
+    if system.HasField("priority") and system.priority < 0:
+        raise Rejected(Code.BAD_REQUEST, f"the priority is {system.priority}; use a number from 0 on")
+    if system.HasField("lite_topic"):
+        check_lite(system.lite_topic)
     half = system.message_type == MessageType.TRANSACTION
     sys_flag = flags.PREPARED if half else 0
     if system.body_encoding == Encoding.GZIP:
@@ -112,6 +128,8 @@ def _stored_properties(message: Message, topic: str, *, half: bool) -> Mapping[s
         values[properties.SHARDING_KEY] = system.message_group
     if system.HasField("priority"):
         values[properties.PRIORITY] = str(system.priority)
+    if system.HasField("lite_topic"):
+        values[properties.LITE_TOPIC] = system.lite_topic
     if system.HasField("trace_context"):
         values[properties.TRACE_CONTEXT] = system.trace_context
     if system.HasField("delivery_timestamp"):
@@ -179,17 +197,15 @@ def _check_names(system: SystemProperties) -> None:
             )
 
 
-def _check_priority(system: SystemProperties) -> None:
-    has = system.HasField("priority")
-    if has != (system.message_type == MessageType.PRIORITY):
-        text = "a priority" if has else "no priority"
+def _check_of_type(system: SystemProperties, field: str, message_type: MessageType) -> None:
+    """Messages of a type, and no others, have a field."""
+    has = system.HasField(field)
+    if has != (system.message_type == message_type):
         raise Rejected(
             Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
-            f"a message of type {name_of_type(system.message_type)} has {text}; those of type PRIORITY, and no others, "
-            "have one",
+            f"a message of type {name_of_type(system.message_type)} has {'a' if has else 'no'} {field}; those of type "
+            f"{name_of_type(message_type)}, and no others, have one",
         )
-    if has and system.priority < 0:
-        raise Rejected(Code.BAD_REQUEST, f"the priority is {system.priority}; use a number from 0 on")
 
 
 def _has_control(text: str) -> bool:

@@ -19,6 +19,7 @@ from gantrymq.broker.grpc.settings import answer_of
 from gantrymq.broker.grpc.statuses import REFUSED, Rejected, ok
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.operations import Operations
+from gantrymq.broker.pop.lite.subscriptions import SUBSCRIPTIONS_MAX
 from gantrymq.grpc.definition_pb2 import ClientType, Code, FilterType, Settings, SubscriptionEntry
 from gantrymq.grpc.service_pb2 import (
     HeartbeatRequest,
@@ -98,7 +99,7 @@ class Membership:
 
     async def _settings(self, caller: Caller, said: Settings) -> Settings:
         client = caller.client
-        fifo, attempts = False, MAX_ATTEMPTS
+        fifo, attempts, quota = False, MAX_ATTEMPTS, 0
         if said.HasField("subscription"):
             group = check_group(said.subscription.group.name)
             topics = tuple(check_topic(entry.topic.name) for entry in said.subscription.subscriptions)
@@ -114,10 +115,13 @@ class Membership:
         if said.HasField("subscription"):
             settings = self._operations.administration.groups.get(said.subscription.group.name)
             fifo, attempts = settings.consume_message_orderly, settings.retry_max_times + 1
+            quota = min(settings.lite_client_quota, SUBSCRIPTIONS_MAX)
+            quota = SUBSCRIPTIONS_MAX if quota < 0 else quota
         config = self._config.topics
         return answer_of(
-            said, config.max_message_size, attempts, fifo=fifo, checks_type=config.enable_topic_message_type_check
-        )
+            said, config.max_message_size, attempts, fifo=fifo, checks_type=config.enable_topic_message_type_check,
+            lite_quota=quota,
+        )  # fmt: skip
 
     async def heartbeat(self, caller: Caller, request: HeartbeatRequest) -> HeartbeatResponse:
         """OK also when the client has not said its settings yet: the next ones complete it."""
@@ -152,7 +156,7 @@ class Membership:
 def _consumer_of(settings: Settings | None, now_ms: int) -> ConsumerData | None:
     if settings is None:
         return None
-    simple = settings.client_type == ClientType.SIMPLE_CONSUMER
+    simple = settings.client_type in (ClientType.SIMPLE_CONSUMER, ClientType.LITE_SIMPLE_CONSUMER)
     return ConsumerData(
         group_name=settings.subscription.group.name,
         consume_type=ConsumeType.PULL if simple else ConsumeType.PUSH,

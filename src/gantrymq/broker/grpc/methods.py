@@ -6,6 +6,7 @@ from google.protobuf.message import Message
 
 from gantrymq.broker.grpc.acks import AckMethods
 from gantrymq.broker.grpc.calls import Calls, Handler
+from gantrymq.broker.grpc.lite import LiteMethods
 from gantrymq.broker.grpc.membership import Membership
 from gantrymq.broker.grpc.receiving import Receiving
 from gantrymq.broker.grpc.routes import Routes
@@ -21,6 +22,7 @@ def methods_of(
     sending: SendingMethods,
     receiving: Receiving,
     acks: AckMethods,
+    lite: LiteMethods,
 ) -> dict[str, Method]:
     handlers: dict[str, Handler] = {
         "QueryRoute": routes.route,
@@ -30,6 +32,7 @@ def methods_of(
         "SendMessage": sending.send,
         "EndTransaction": sending.end,
         "RecallMessage": sending.recall,
+        "SyncLiteSubscription": lite.sync,
         "AckMessage": acks.ack,
         "ChangeInvisibleDuration": acks.change,
         "ForwardMessageToDeadLetterQueue": acks.forward,

@@ -58,6 +58,8 @@ def message_of(stored: StoredMessage, topic: str) -> Message:
         system.tag = tag
     if group := values.get(properties.SHARDING_KEY):
         system.message_group = group
+    if lite_topic := values.get(properties.LITE_TOPIC):
+        system.lite_topic = lite_topic
     priority = priority_in(values.get(properties.PRIORITY))
     if priority is not None and priority <= MAX_PRIORITY:
         system.priority = priority
@@ -81,7 +83,9 @@ def type_of(values: dict[str, str]) -> MessageType:
         return MessageType.DELAY
     if properties.SHARDING_KEY in values:
         return MessageType.FIFO
-    return MessageType.PRIORITY if properties.PRIORITY in values else MessageType.NORMAL
+    if properties.PRIORITY in values:
+        return MessageType.PRIORITY
+    return MessageType.LITE if properties.LITE_TOPIC in values else MessageType.NORMAL
 
 
 def set_ms(timestamp: Timestamp | Duration, ms: int) -> None:

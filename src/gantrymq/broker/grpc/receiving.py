@@ -14,6 +14,7 @@ from gantrymq.broker.grpc.calls import Caller
 from gantrymq.broker.grpc.clients import GrpcClient
 from gantrymq.broker.grpc.deliveries import HeldDeliveries
 from gantrymq.broker.grpc.incoming import check_group, check_topic
+from gantrymq.broker.grpc.lite import reader_of
 from gantrymq.broker.grpc.membership import SQL92, TAG
 from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.outgoing import message_of, set_ms
@@ -21,12 +22,14 @@ from gantrymq.broker.grpc.routes import keeps_order
 from gantrymq.broker.grpc.settings import RECEIVE_BATCH
 from gantrymq.broker.grpc.statuses import Rejected, ok
 from gantrymq.broker.operations.operations import Operations
+from gantrymq.broker.pop.lite.subscriptions import LiteReader
 from gantrymq.broker.pop.values import Batch, PopDelivery, Popped, PopRequest, PopResult, PopStatus, Renewed
 from gantrymq.broker.refusal import Refused
 from gantrymq.grpc.definition_pb2 import Code, FilterExpression, FilterType, Message, Status
 from gantrymq.grpc.service_pb2 import ReceiveMessageRequest, ReceiveMessageResponse
 from gantrymq.message import properties
 from gantrymq.message.message import StoredMessage
+from gantrymq.message.message_types import TYPE_LITE
 from gantrymq.message.receipt_handle import ReceiptHandle
 from gantrymq.message.tags import parse_tag_expression
 from gantrymq.protocol.stored_message import scan
@@ -77,6 +80,7 @@ class Receiving:
     def __init__(self, operations: Operations, clock: Clock, broker_name: str, held: HeldDeliveries) -> None:
         self._operations = operations
         self._requests = operations.consuming.popping.requests
+        self._lite = operations.consuming.popping.lite
         self._acks = operations.consuming.popping.acks
         self._clock = clock
         self._broker_name = broker_name
@@ -93,7 +97,7 @@ class Receiving:
         receiver = Receiver(caller.client)
         given: list[Given] = []
         try:
-            result = await self._pop(receiver, wanted)
+            result = await self._pop(receiver, wanted, self._reader(caller, topic, group))
             if result.status is PopStatus.POLLING_FULL:
                 raise Rejected(Code.TOO_MANY_REQUESTS, "too many requests wait for messages of this group")
             given = list(self._given(wanted, result.popped))
@@ -130,7 +134,12 @@ class Receiving:
             raise Rejected(Code.ILLEGAL_INVISIBLE_TIME, f"invisible_duration is {ms} ms; use 0 s to 12 h")
         return ms
 
-    async def _pop(self, receiver: Receiver, wanted: PopRequest) -> PopResult:
+    def _reader(self, caller: Caller, topic: str, group: str) -> LiteReader | None:
+        """Who reads lite topics; None: messages of the topic itself are wanted."""
+        lite = self._operations.administration.topics.get(topic).message_type == TYPE_LITE
+        return reader_of(caller.client, group) if lite else None
+
+    async def _pop(self, receiver: Receiver, wanted: PopRequest, reader: LiteReader | None) -> PopResult:
         outcome = Outcome[PopResult]()
 
         def done(result: PopResult | Refused) -> None:
@@ -138,7 +147,14 @@ class Receiving:
                 self._give_all_back(wanted, result)
             outcome.tell(result)
 
-        at_once = self._requests.pop(receiver, wanted, done)
+        at_once = (
+            self._requests.pop(receiver, wanted, done)
+            if reader is None
+            else self._lite.pop(
+                receiver, reader, wanted.topic, wanted.count, wanted.invisible_ms, wanted.poll_ms, wanted.attempt_id,
+                done,
+            )
+        )  # fmt: skip
         try:
             return at_once if at_once is not None else await outcome.get()
         except asyncio.CancelledError:

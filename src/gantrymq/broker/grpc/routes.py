@@ -29,6 +29,7 @@ from gantrymq.grpc.service_pb2 import (
     QueryRouteRequest,
     QueryRouteResponse,
 )
+from gantrymq.message.message_types import TYPE_LITE
 from gantrymq.runtime.addresses import numeric, split_address
 
 PERM_READ: Final = 4
@@ -40,6 +41,7 @@ TYPES: Final = {
     "DELAY": (MessageType.DELAY,),
     "TRANSACTION": (MessageType.TRANSACTION,),
     "PRIORITY": (MessageType.PRIORITY,),
+    "LITE": (MessageType.LITE,),
 }
 """What a topic takes, by its type. A topic without one takes everything here, as our broker does."""
 ANY_QUEUE: Final = -1
@@ -60,7 +62,7 @@ class Routes:
         caller.demand(ROUTE, (topic,))
         settings = self._operations.administration.topics.get(topic)
         broker = self._broker(request.endpoints)
-        types = TYPES.get((settings.attributes or {}).get("message.type", ""), _MIXED)
+        types = TYPES.get(settings.message_type, _MIXED)
         resource = Resource(name=topic, resource_namespace=request.topic.resource_namespace)
         return QueryRouteResponse(
             status=ok(),
@@ -82,7 +84,9 @@ class Routes:
         if not settings.perm & self._permission & PERM_READ:
             raise Rejected(Code.FORBIDDEN, f"the topic {topic} cannot be read")
         subscribed = caller.client.settings
-        in_order = subscribed is not None and keeps_order(self._operations, group)
+        in_order = (
+            subscribed is not None and settings.message_type != TYPE_LITE and keeps_order(self._operations, group)
+        )
         numbers = range(settings.read_queue_nums) if in_order else (ANY_QUEUE,)
         broker = self._broker(request.endpoints)
         return QueryAssignmentResponse(

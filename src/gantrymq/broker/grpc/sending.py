@@ -31,7 +31,7 @@ from gantrymq.grpc.service_pb2 import (
     SendMessageResponse,
     SendResultEntry,
 )
-from gantrymq.message.message_types import DELAY, FIFO, NORMAL, PRIORITY, TRANSACTION
+from gantrymq.message.message_types import DELAY, FIFO, LITE, NORMAL, PRIORITY, TRANSACTION
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.files.topics import TopicConfig
 
@@ -45,6 +45,7 @@ KINDS: Final = {
     MessageType.DELAY: DELAY,
     MessageType.TRANSACTION: TRANSACTION,
     MessageType.PRIORITY: PRIORITY,
+    MessageType.LITE: LITE,
 }
 
 
@@ -98,7 +99,7 @@ class SendingMethods:
         return await outcome.get()
 
     def _check_type(self, topic: TopicConfig, message_type: MessageType) -> None:
-        wanted = (topic.attributes or {}).get("message.type")
+        wanted = topic.message_type or None
         checked = self._config.topics.enable_topic_message_type_check
         kinds = accepted(wanted, topic.topic_name, checked=checked)
         if kinds is not None and KINDS.get(message_type, NORMAL) not in kinds:

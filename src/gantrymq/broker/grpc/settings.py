@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.grpc.definition_pb2 import RetryPolicy, Settings
+from gantrymq.grpc.definition_pb2 import ClientType, RetryPolicy, Settings
+from gantrymq.message.lite_topics import LITE_TOPIC_MAX
 
+LITE_CONSUMERS: Final = frozenset({ClientType.LITE_PUSH_CONSUMER, ClientType.LITE_SIMPLE_CONSUMER})
 SEND_ATTEMPTS: Final = 3
 SEND_BACKOFF_MS: Final = 10
 """First pause of a producer between two attempts; each is twice the one before."""
@@ -21,8 +23,10 @@ BACKOFF_SECONDS: Final = (
 """When a message that was not consumed comes again, by the number of attempts."""
 
 
-def answer_of(asked: Settings, body_max: int, max_attempts: int, *, fifo: bool, checks_type: bool) -> Settings:
-    """The settings that a client shall use. ``max_attempts``, ``fifo``: of its consumer group."""
+def answer_of(
+    asked: Settings, body_max: int, max_attempts: int, *, fifo: bool, checks_type: bool, lite_quota: int
+) -> Settings:
+    """The settings that a client shall use. ``max_attempts``, ``fifo``, ``lite_quota``: of its consumer group."""
     answer = Settings()
     answer.CopyFrom(asked)
     answer.metric.on = False
@@ -31,6 +35,10 @@ def answer_of(asked: Settings, body_max: int, max_attempts: int, *, fifo: bool, 
         answer.subscription.receive_batch_size = RECEIVE_BATCH
         answer.subscription.long_polling_timeout.seconds = POLLING_SECONDS
         answer.backoff_policy.CopyFrom(_consumer_backoff(max_attempts))
+        if asked.client_type in LITE_CONSUMERS:
+            answer.subscription.fifo = True
+            answer.subscription.lite_subscription_quota = lite_quota
+            answer.subscription.max_lite_topic_size = LITE_TOPIC_MAX
     else:
         answer.publishing.max_body_size = body_max
         answer.publishing.validate_message_type = checks_type

@@ -15,10 +15,11 @@ from gantrymq.broker.durability import Done, refusal
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.message_types import accepted
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.registries.topics import MESSAGE_TYPE, TooMany, Topics
+from gantrymq.broker.registries.topics import TooMany, Topics
 from gantrymq.broker.submission import Submission
 from gantrymq.errors import MessageIllegal, StoreError
 from gantrymq.message import flags, properties, system_topics
+from gantrymq.message.message_types import TYPE_LITE
 from gantrymq.message.sizes import MAX_PROPERTIES_BYTES
 from gantrymq.protocol.files.topics import PERM_WRITE, TopicConfig
 from gantrymq.runtime.rng import Rng
@@ -49,6 +50,8 @@ class Target:
     kinds: frozenset[int] | None
     """The kinds of messages (``message.message_types``) that the topic accepts by its type; None: all."""
     is_retry: bool
+    takes_lite: bool = False
+    """Whether it has lite topics."""
     made_topic: bool = False
     """Whether the send that was let in made the topic, so that its answer waits until the name servers know it."""
 
@@ -115,11 +118,12 @@ class Admission:
             max(config.read_queue_nums, config.write_queue_nums),
             config.write_queue_nums,
             accepted(
-                (config.attributes or {}).get(MESSAGE_TYPE),
+                config.message_type or None,
                 topic,
                 checked=self._config.topics.enable_topic_message_type_check,
             ),
             is_retry,
+            config.message_type == TYPE_LITE,
         )
         return replace(target, made_topic=True) if made_topic else target
 

@@ -7,6 +7,7 @@ import logging
 from gantrymq.broker.registries.topics import Topics
 from gantrymq.broker.upkeep.retention import Retention
 from gantrymq.errors import StoreError
+from gantrymq.message.lite_topics import is_lite_queue, parent_of
 from gantrymq.store.message_store import MessageStore
 
 log = logging.getLogger("gantrymq.broker")
@@ -27,7 +28,8 @@ class Cleaning:
     def unused_topics(self) -> None:
         """Delete the queues whose topic does not exist."""
         for topic in self._store.topics():
-            if not self._topics.exists(topic) and not self._topics.is_system(topic):
+            owner = parent_of(topic) if is_lite_queue(topic) else topic
+            if not self._topics.exists(owner) and not self._topics.is_system(topic):
                 self._store.delete_topic(topic, _ended)
 
     def expired_log(self) -> None:

@@ -9,8 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gantrymq.broker.pop.lite.subscriptions import SUBSCRIPTIONS_MAX
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.protocol.files.groups import PRIORITY_FACTOR, PRIORITY_FACTOR_MAX
+from gantrymq.protocol.files.groups import (
+    LITE_CLIENT_QUOTA,
+    LITE_EXCLUSIVE,
+    LITE_SHARED,
+    LITE_SUB_MODEL,
+    PRIORITY_FACTOR,
+    PRIORITY_FACTOR_MAX,
+)
 
 
 def changed(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
@@ -33,9 +41,14 @@ def changed(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str,
 
 def _check(name: str, value: str) -> None:
     if name == PRIORITY_FACTOR and not _is_number(value, PRIORITY_FACTOR_MAX):
-        raise Refused(
-            Refusal.PARAMETER_INVALID, f"{PRIORITY_FACTOR} is {value!r}; write a number from 0 to {PRIORITY_FACTOR_MAX}"
-        )
+        expected = f"a number from 0 to {PRIORITY_FACTOR_MAX}"
+    elif name == LITE_SUB_MODEL and value not in (LITE_SHARED, LITE_EXCLUSIVE):
+        expected = f"{LITE_SHARED} or {LITE_EXCLUSIVE}"
+    elif name == LITE_CLIENT_QUOTA and value != "-1" and not _is_number(value, SUBSCRIPTIONS_MAX):
+        expected = f"a number up to {SUBSCRIPTIONS_MAX}, or -1 for no limit"
+    else:
+        return
+    raise Refused(Refusal.PARAMETER_INVALID, f"{name} is {value!r}; write {expected}")
 
 
 def _is_number(value: str, largest: int) -> bool:

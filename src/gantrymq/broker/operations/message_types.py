@@ -13,19 +13,21 @@ from typing import Final
 
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.message import properties, system_topics
-from gantrymq.message.message_types import DELAY, FIFO, NAMES, NORMAL, PRIORITY, TRANSACTION
+from gantrymq.message.message_types import DELAY, FIFO, LITE, NAMES, NORMAL, PRIORITY, TRANSACTION
 
 _WORDS: Final = {
     NORMAL: "plain", FIFO: "ordered (with __SHARDINGKEY)", DELAY: "delayed", TRANSACTION: "transactional",
-    PRIORITY: "sent with a priority",
+    PRIORITY: "sent with a priority", LITE: "sent to a lite topic",
 }  # fmt: skip
-EVERY_KIND: Final = frozenset(_WORDS)
+EVERY_KIND: Final = frozenset(_WORDS) - {LITE}
+"""What a topic without a type takes. Only a topic of type LITE has lite topics, so only it takes messages to them."""
 ACCEPTED: Final[Mapping[str, frozenset[int]]] = {
     "NORMAL": frozenset({NORMAL}),
     "FIFO": frozenset({FIFO, NORMAL}),
     "DELAY": frozenset({DELAY}),
     "TRANSACTION": frozenset({TRANSACTION}),
     "PRIORITY": frozenset({PRIORITY, NORMAL}),
+    "LITE": frozenset({LITE}),
     "MIXED": EVERY_KIND,
     "UNSPECIFIED": EVERY_KIND,
 }
@@ -53,7 +55,9 @@ def kind_of(text: str) -> int:
         return DELAY
     if properties.find(text, properties.SHARDING_KEY):
         return FIFO
-    return PRIORITY if properties.find(text, properties.PRIORITY) else NORMAL
+    if properties.find(text, properties.PRIORITY):
+        return PRIORITY
+    return LITE if properties.find(text, properties.LITE_TOPIC) else NORMAL
 
 
 def check_kind(kind: int, topic: str, kinds: frozenset[int]) -> None:

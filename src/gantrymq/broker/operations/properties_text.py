@@ -19,7 +19,7 @@ NOT_ORDINARY: Final = (
     properties.BROKER_ONLY
     | properties.DELAYS
     | {properties.REGION, properties.TRACE_ON, properties.CLUSTER, properties.CHECK_IMMUNITY_SECONDS}
-    | {properties.PRIORITY}
+    | {properties.PRIORITY, properties.LITE_TOPIC}
 )
 """A message with one of these does not go the ordinary way, or its text is not stored as it came."""
 

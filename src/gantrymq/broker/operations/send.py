@@ -26,6 +26,7 @@ from gantrymq.broker.operations.admission import (
     with_unique_key,
 )
 from gantrymq.broker.operations.delays_and_retries import NOT_THE_SENDERS, DelaysAndRetries, number_of
+from gantrymq.broker.operations.lite_sends import LITE_HEADROOM_BYTES, LiteSends
 from gantrymq.broker.operations.message_types import by_priority, check_kind, kind_of
 from gantrymq.broker.operations.properties_text import read_ordinary
 from gantrymq.broker.operations.send_half import ORDINARY_KEY_CHARACTERS, HalfSends
@@ -49,7 +50,9 @@ class Sends:
         delays_and_retries: DelaysAndRetries,
         unique_ids: UniqueIds,
         counters: MessageCounters,
+        lite: LiteSends,
     ) -> None:
+        self._lite = lite
         self._broker_name = config.identity.broker_name
         self._admission = admission
         self._durability = durability
@@ -153,8 +156,12 @@ class Sends:
             if not topic.startswith(system_topics.RETRY_PREFIX):
                 # One more, so that what the time is rounded down to is the slot again.
                 handle = recall_handle.encode(topic, self._broker_name, slot_ms + 1, unique_key)
-        check_properties(record.properties, headroom)
-        place = self._durability.append((record,))[0]
+        lite = None if target.is_retry else self._lite.queue_of(text, topic, target)
+        check_properties(record.properties, headroom if lite is None else LITE_HEADROOM_BYTES)
+        if lite is None:
+            place = self._durability.append((record,))[0]
+        else:
+            place = self._durability.append_to_two(record, lite)
         if target.is_retry and topic != message.topic:
             group = topic.removeprefix(system_topics.DEAD_LETTER_PREFIX)
             self._counters.gave_up(properties.find(text, properties.RETRY_TOPIC) or message.topic, group)

@@ -107,6 +107,8 @@ class BatchSends:
             raise Refused(Refusal.MESSAGE_ILLEGAL, "a batch cannot hold transactional messages")
         if any(is_set(text, name) for name in properties.DELAYS):
             raise Refused(Refusal.MESSAGE_ILLEGAL, "a batch cannot hold delayed messages")
+        if properties.find(text, properties.LITE_TOPIC) is not None:
+            raise Refused(Refusal.MESSAGE_ILLEGAL, "a batch cannot hold messages to lite topics; send them one by one")
         if not unique_key_of(text):
             text = with_unique_key(text, self._unique_ids.next())
         check_properties(text)

@@ -14,6 +14,7 @@ from gantrymq.broker.registries.offsets import ConsumerOffsets
 from gantrymq.broker.registries.topics import MAX_QUEUES, TooMany, Topics, apply_attributes
 from gantrymq.errors import ConfigError, MessageIllegal, StoreError
 from gantrymq.message import system_topics
+from gantrymq.message.lite_topics import is_lite_queue, parent_of
 from gantrymq.message.system_topics import pop_retry_topic
 from gantrymq.protocol.files.topics import TopicConfig, TopicTable
 
@@ -32,6 +33,8 @@ class Queues(Protocol):
     """The queues of topics."""
 
     def delete_topic(self, topic: str, done: Callable[[StoreError | None], None]) -> None: ...
+
+    def topics(self) -> set[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +176,8 @@ class TopicAdministration:
 
     def delete_each(self, wanted: Sequence[tuple[str, Callable[[StoreError | None], None]]]) -> None:
         """Several topics with one write; see ``delete``. Raises StoreError when that fails."""
-        gone = {topic: [*self._retries_of(topic), topic] for topic, _ in wanted}
+        lite = self._lite_queues({topic for topic, _ in wanted})
+        gone = {topic: [*self._retries_of(topic), *lite[topic], topic] for topic, _ in wanted}
         names = [name for some in gone.values() for name in some]
         self._topics.delete(*names)
         for name in names:
@@ -189,6 +193,14 @@ class TopicAdministration:
             pop_retry_topic(topic, group, v2=v2) for group in self._offsets.groups_of(topic) for v2 in (False, True)
         )
         return [name for name in names if self._topics.exists(name)]
+
+    def _lite_queues(self, topics: set[str]) -> dict[str, list[str]]:
+        """Topic to the queues of its lite topics."""
+        found: dict[str, list[str]] = {topic: [] for topic in topics}
+        for queue in sorted(self._queues.topics()):
+            if is_lite_queue(queue) and parent_of(queue) in found:
+                found[parent_of(queue)].append(queue)
+        return found
 
     def _delete_queues(self, gone: Sequence[str], done: Callable[[StoreError | None], None]) -> None:
         errors: list[StoreError] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from gantrymq.broker.client import Client
@@ -13,11 +14,15 @@ from gantrymq.broker.outside import Outside
 from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.assignments import Assignments, RouteSource
 from gantrymq.broker.pop.consumption import PopConsumption
+from gantrymq.broker.pop.lite.expiry import LiteExpiry
+from gantrymq.broker.pop.lite.pops import LitePops
+from gantrymq.broker.pop.lite.starts import LiteStarts
 from gantrymq.broker.pop.queues import PopChecks
 from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.waiting import Waiting
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.registries.request_modes import RequestModes
+from gantrymq.message.lite_topics import is_lite_queue
 from gantrymq.message.pop import RequestMode
 from gantrymq.store.message_store import MessageStore
 
@@ -53,7 +58,13 @@ class Popping:
         )
         waiting = Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size)
         store.arrivals.append(waiting.arrived_run)
-        self.consumption.deliveries.opened = waiting.wake
+        self.lite = LitePops(
+            checks, groups, self.consumption, LiteStarts(store, offsets),
+            Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size), clock, counters,
+            store.arrivals,
+        )  # fmt: skip
+        self.lite_expiry = LiteExpiry(store, topics, offsets, self.lite, clock)
+        self.consumption.deliveries.opened = partial(_opened, waiting, self.lite)
         self.requests = PopRequests(config, checks, self.consumption, waiting, clock, counters, rights)
         self.acks = PopAcks(checks, self.consumption.deliveries, store, clock, config.identity.broker_name)
         self.dead_letters = self.consumption.dead_letters
@@ -74,14 +85,17 @@ class Popping:
     def client_gone(self, client: Client) -> None:
         """A connection ended."""
         self.requests.waiting.client_gone(client)
+        self.lite.waiting.client_gone(client)
 
     def release_all(self) -> None:
         """Answer all waiting requests now: other parts answer the next ones."""
         self.requests.waiting.release_all()
+        self.lite.waiting.release_all()
 
     async def stop_answering(self) -> None:
         """Drop all waiting requests; their connections are about to be closed."""
         self.requests.waiting.close()
+        self.lite.waiting.close()
         await self.assignments.close()
 
     async def stop(self) -> None:
@@ -91,3 +105,11 @@ class Popping:
     def close(self) -> None:
         """To be called before the consumer offsets are saved for the last time. Raises StoreError."""
         self.consumption.close()
+
+
+def _opened(waiting: Waiting, lite: LitePops, topic: str, group: str) -> None:
+    """Nothing of an orderly queue is in flight any more."""
+    if is_lite_queue(topic):
+        lite.opened(topic, group)
+    else:
+        waiting.wake(topic, group)

@@ -39,6 +39,7 @@ from gantrymq.message.message import StoredMessage
 from gantrymq.message.receipt_handle import parse
 from gantrymq.message.system_topics import dead_letter_topic, normal_topic
 from gantrymq.store.message_store import MessageStore
+from gantrymq.store.queues.multi_dispatch import NUMBER, further_places
 from gantrymq.store.values import NewRecord
 
 LETTERS_MAX: Final = 2_000
@@ -255,7 +256,7 @@ class DeadLetters:
             self._given_up.update(delivered.noted.given_up)
         for group in self._groups.names():
             config = self._groups.get(group)
-            if config is not None and config.consume_message_orderly:
+            if config is not None and (config.consume_message_orderly or config.lite_bind_topic):
                 letters = self._letters(group, delivered.noted.position)
                 for of_group, topic, queue_id, _ in self._given_up:
                     if of_group == group:
@@ -271,6 +272,8 @@ class DeadLetters:
             message = self._store.read(made_of - 1) if made_of else None
             if message is not None:
                 found.setdefault((message.topic, message.queue_id), {})[message.queue_offset] = letter
+                for queue, number in further_places(message.properties_text):
+                    found.setdefault((queue, NUMBER), {})[number] = letter
         return found
 
     def _recover_queue(self, place: Place, letters: Mapping[int, StoredMessage], *, whole: bool) -> None:

@@ -156,6 +156,12 @@ class OrderBlocks:
         if self._table.get((topic, group), {}).pop(queue_id, None) is not None:
             self.changed = True
 
+    def forget(self, topic: str) -> None:
+        """The topic was deleted."""
+        for key in [key for key in self._table if key[0] == topic]:
+            del self._table[key]
+            self.changed = True
+
     def read_from(self, topic: str, group: str, queue_id: int, position: int) -> None:
         """The group reads from ``position``; when that is not where its last batch stands, somebody moved it."""
         block = self._table.get((topic, group), {}).get(queue_id)

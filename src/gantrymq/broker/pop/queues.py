@@ -12,13 +12,14 @@ from gantrymq.broker.filtering.selection import EVERYTHING, Selection
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.cursors import Cursors, Place
 from gantrymq.broker.pop.order_blocks import OrderBlocks
-from gantrymq.broker.pop.values import Batch, Popped, Wanted, queue_offsets
+from gantrymq.broker.pop.values import Batch, Popped, Wanted, queue_offsets, with_places_in
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.registries.groups import Groups
 from gantrymq.broker.registries.offsets import ConsumerOffsets
-from gantrymq.broker.registries.topics import MESSAGE_TYPE, Topics
-from gantrymq.errors import CorruptRecord, StoreError
+from gantrymq.broker.registries.topics import Topics
+from gantrymq.errors import CorruptRecord, RemoteProtocolError, StoreError
 from gantrymq.message import system_topics
+from gantrymq.message.lite_topics import LITE_QUEUE, is_lite_queue, parent_of
 from gantrymq.message.message_types import TYPE_PRIORITY
 from gantrymq.message.system_topics import RETRY_PREFIX, pop_retry_topic
 from gantrymq.protocol.files.topics import PERM_READ, TopicConfig
@@ -61,6 +62,8 @@ class PopQueues:
         is never empty does not keep them away. The queues of a topic of type PRIORITY come in the order of their
         priorities.
         """
+        if wanted.queues is not None:
+            return [(queue, LITE_QUEUE) for queue in wanted.queues]
         chance = self._rng.below(100)
         config = self._config.pop
         by_priority = self._goes_by_priority(wanted, chance)
@@ -84,7 +87,7 @@ class PopQueues:
     def _goes_by_priority(self, wanted: Wanted, chance: int) -> bool:
         """Whether this pop begins with the highest priority. An orderly one does not: each queue is for itself."""
         topic = self._topics.get(wanted.topic)
-        if wanted.order or topic is None or (topic.attributes or {}).get(MESSAGE_TYPE) != TYPE_PRIORITY:
+        if wanted.order or topic is None or topic.message_type != TYPE_PRIORITY:
             return False
         group = self._groups.get(wanted.group)
         return group is None or chance < group.priority_factor
@@ -114,7 +117,7 @@ class PopQueues:
         if room <= 0:
             popped.rest += max(0, self._store.queue_range(topic, queue_id)[1] - position)
             return
-        self._read_wanted(place, position, room, wanted.selection, popped)
+        self._read_wanted(place, position, room, wanted, popped)
 
     def _position(self, place: Place, from_start: bool) -> int:
         """Where the group goes on; a reset counts from here on."""
@@ -129,9 +132,10 @@ class PopQueues:
             self._cursors.jump(place, position)
         return position
 
-    def _read_wanted(self, place: Place, position: int, room: int, selection: Selection, popped: Popped) -> None:
+    def _read_wanted(self, place: Place, position: int, room: int, wanted: Wanted, popped: Popped) -> None:
         """Read up to ``room`` messages from ``position`` on, and pass over what is not wanted."""
         group, topic, queue_id = place
+        selection = wanted.selection
         result = self._read(topic, queue_id, position, room, selection)
         if result.status in _MOVED:
             log.warning("%s pops %s/%d from %d: %s", group, topic, queue_id, position, result.status.value)
@@ -144,8 +148,9 @@ class PopQueues:
                 break
             position = result.next_offset
             result = self._read(topic, queue_id, position, room, selection)
-        if result.count:
-            popped.batches.append(_batch(topic, queue_id, position, result))
+        batch = _batch(topic, queue_id, position, result, wanted.queues is not None) if result.count else None
+        if batch is not None and batch.offsets:
+            popped.batches.append(batch)
         elif result.status in _NOTHING_WANTED and result.next_offset > begin:
             self._cursors.settle(self._cursors.take(place, result.next_offset))
             popped.passed_over = popped.passed_over or result.next_offset < result.max_offset
@@ -184,6 +189,11 @@ class PopQueues:
                 if result.count:
                     popped.batches.append(_batch(topic, queue_id, position, result))
 
+    def has_more(self, group: str, queue: str) -> bool:
+        """Whether there is something in the queue of a lite topic that the group has not consumed."""
+        position = self._cursors.position((group, queue, LITE_QUEUE))
+        return self._store.queue_range(queue, LITE_QUEUE)[1] > (position or 0)
+
     def has_message(self, wanted: Wanted, now: int) -> bool:
         """Whether a pop could find something at ``now``, by the steady time."""
         for topic, queue_id in self.places(wanted):
@@ -196,12 +206,16 @@ class PopQueues:
         return False
 
 
-def _batch(topic: str, queue_id: int, position: int, result: GetResult) -> Batch:
+def _batch(topic: str, queue_id: int, position: int, result: GetResult, lite: bool = False) -> Batch:
+    """``lite``: the queue is that of a lite topic."""
+    data = result.data
     try:
-        offsets = queue_offsets(result.data)
-    except CorruptRecord as error:
+        if lite:
+            data = with_places_in(topic, data)
+        offsets = queue_offsets(data)
+    except (CorruptRecord, RemoteProtocolError) as error:
         raise Refused(Refusal.FAILED, f"reading failed: {error}") from error
-    return Batch(topic, queue_id, position, result.next_offset, offsets, result.data)
+    return Batch(topic, queue_id, position, result.next_offset, offsets, data)
 
 
 MIN_QUEUE: Final = -1
@@ -244,7 +258,11 @@ class PopChecks:
 
     def queue(self, topic_name: str, queue_id: int) -> None:
         """Of an acknowledgement: it names one queue."""
-        topic = self.topic(topic_name)
+        topic = self._topics.get(topic_name)
+        if topic is None and is_lite_queue(topic_name):
+            self.topic(parent_of(topic_name))
+            return
+        topic = topic or self.topic(topic_name)
         if not 0 <= queue_id < topic.read_queue_nums:
             raise Refused(Refusal.MESSAGE_ILLEGAL, _illegal_queue(topic, queue_id))
 

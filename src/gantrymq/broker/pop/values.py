@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import msgspec
@@ -16,6 +16,7 @@ from gantrymq.message import properties
 from gantrymq.message.receipt_handle import NORMAL, ReceiptHandle, kind_of
 from gantrymq.protocol.stored_message import (
     AT_LOG_OFFSET,
+    AT_QUEUE_ID,
     AT_QUEUE_OFFSET,
     FIXED_SIZE,
     birth_of,
@@ -23,6 +24,7 @@ from gantrymq.protocol.stored_message import (
     place_of,
     scan,
 )
+from gantrymq.store.queues.multi_dispatch import NUMBER, further_places
 
 MAX_COUNT: Final = 32
 """Messages of one pop."""
@@ -90,6 +92,12 @@ class Wanted:
     selection: Selection = EVERYTHING
     order: bool = False
     attempt_id: str | None = None
+    queues: tuple[str, ...] | None = None
+    """The queues of lite topics that are read, in this order; None: those of the topic."""
+
+    def of_queues(self, queues: tuple[str, ...]) -> Wanted:
+        """The same of the queues of these lite topics."""
+        return replace(self, queues=queues)
 
 
 @dataclass(slots=True)
@@ -200,6 +208,21 @@ def queue_offsets(data: bytes) -> list[int]:
         found.append(int.from_bytes(data[place : place + 8], "big"))
         at += size
     return found
+
+
+def with_places_in(queue: str, data: bytes) -> bytes:
+    """Records of a lite topic end to end, each with its queue offset there: the record says that of its topic, and the
+    further ones in its properties. Those without a place there are left out. Raises RemoteProtocolError."""
+    found, kept = bytearray(data), bytearray()
+    at = 0
+    for message in scan(data):
+        number = dict(further_places(message.properties_text)).get(queue)
+        if number is not None:
+            found[at + AT_QUEUE_ID : at + AT_QUEUE_ID + 4] = NUMBER.to_bytes(4, "big")
+            found[at + AT_QUEUE_OFFSET : at + AT_QUEUE_OFFSET + 8] = number.to_bytes(8, "big")
+            kept += found[at : at + message.size]
+        at += message.size
+    return bytes(kept)
 
 
 def as_first_sent(

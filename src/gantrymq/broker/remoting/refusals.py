@@ -10,6 +10,7 @@ from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 
 RESPONSE_CODES: Final[dict[Refusal, ResponseCode]] = {
+    Refusal.LITE_TOPIC_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
     Refusal.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
     Refusal.PARAMETER_INVALID: ResponseCode.INVALID_PARAMETER,
     Refusal.NOT_PERMITTED: ResponseCode.NO_PERMISSION,
@@ -31,6 +32,8 @@ RESPONSE_CODES: Final[dict[Refusal, ResponseCode]] = {
     Refusal.UNAVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
     Refusal.SWITCHED_OFF: ResponseCode.SYSTEM_ERROR,
     Refusal.READ_ONLY: ResponseCode.SERVICE_NOT_AVAILABLE,
+    Refusal.LITE_TOPICS_EXCEEDED: ResponseCode.LMQ_QUOTA_EXCEEDED,
+    Refusal.LITE_SUBSCRIPTIONS_EXCEEDED: ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED,
     Refusal.FAILED: ResponseCode.SYSTEM_ERROR,
 }
 

@@ -63,14 +63,16 @@ def of_message(values: Mapping[str, str], now_ms: int) -> dict[str, Value]:
 
 
 def type_of(values: Mapping[str, str]) -> str:
-    """``transaction``, ``delay``, ``fifo``, ``priority`` or ``normal``."""
+    """``transaction``, ``delay``, ``fifo``, ``priority``, ``lite`` or ``normal``."""
     if not values.keys().isdisjoint(_OF_TRANSACTIONS):
         return "transaction"
     if not values.keys().isdisjoint(properties.DELAYS):
         return "delay"
     if properties.SHARDING_KEY in values:
         return "fifo"
-    return "priority" if properties.PRIORITY in values else "normal"
+    if properties.PRIORITY in values:
+        return "priority"
+    return "lite" if properties.LITE_TOPIC in values else "normal"
 
 
 def _delivery_ms(values: Mapping[str, str], now_ms: int) -> int | None:

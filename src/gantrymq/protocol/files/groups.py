@@ -16,6 +16,13 @@ from gantrymq.protocol.files.topics import DataVersion
 PRIORITY_FACTOR: Final = "priority.factor"
 PRIORITY_FACTOR_MAX: Final = 100
 """The default, too: all pops go by priority."""
+LITE_BIND_TOPIC: Final = "lite.bind.topic"
+LITE_SUB_MODEL: Final = "lite.sub.model"
+LITE_SHARED: Final = "Shared"
+LITE_EXCLUSIVE: Final = "Exclusive"
+LITE_CLIENT_QUOTA: Final = "lite.sub.client.quota"
+LITE_CLIENT_QUOTA_DEFAULT: Final = 2000
+"""Source of these names: SubscriptionGroupAttributes of 5.5.0."""
 
 
 class Group(Body, frozen=True, kw_only=True):
@@ -41,6 +48,24 @@ class Group(Body, frozen=True, kw_only=True):
         """Percentage of pops from a topic of type PRIORITY that begin with the highest priority."""
         value = self.attributes.get(PRIORITY_FACTOR, "")
         return int(value) if value.isascii() and value.isdecimal() else PRIORITY_FACTOR_MAX
+
+    @property
+    def lite_bind_topic(self) -> str:
+        """The topic whose lite topics the group reads; empty: it reads topics."""
+        return self.attributes.get(LITE_BIND_TOPIC, "")
+
+    @property
+    def lite_exclusive(self) -> bool:
+        """Whether a lite topic has one reader in the group: the one that subscribed last."""
+        return self.attributes.get(LITE_SUB_MODEL, "") == LITE_EXCLUSIVE
+
+    @property
+    def lite_client_quota(self) -> int:
+        """How many lite topics a client of the group may read; negative: as many as it likes."""
+        try:
+            return int(self.attributes.get(LITE_CLIENT_QUOTA, LITE_CLIENT_QUOTA_DEFAULT))
+        except ValueError:
+            return LITE_CLIENT_QUOTA_DEFAULT
 
 
 class GroupTable(Body, frozen=True, kw_only=True):

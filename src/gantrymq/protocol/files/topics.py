@@ -18,6 +18,10 @@ PERM_INHERIT: Final = 1
 """Other topics may be created with this topic as their template."""
 
 
+MESSAGE_TYPE: Final = "message.type"
+"""The attribute that says it."""
+
+
 class DataVersion(Body, frozen=True, kw_only=True):
     """How new a table is: it changes with every change of the table."""
 
@@ -43,6 +47,11 @@ class TopicConfig(Body, frozen=True, kw_only=True):
     order: bool = False
     attributes: dict[str, str] | None = None
     """5.x; among them ``message.type``."""
+
+    @property
+    def message_type(self) -> str:
+        """For which type of messages it was made (``message_types.TOPIC_TYPES``); empty: for all."""
+        return (self.attributes or {}).get(MESSAGE_TYPE, "")
 
 
 class TopicTable(Body, frozen=True, kw_only=True):

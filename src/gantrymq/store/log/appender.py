@@ -13,11 +13,12 @@ from gantrymq.message.message_types import DELAY, TRANSACTION, plain_type, type_
 from gantrymq.message.sizes import MAX_PROPERTIES_BYTES, TOPIC_V1_MAX_BYTES
 from gantrymq.protocol.stored_message import CRC_MASK, FIXED_SIZE, HEAD, HOSTS_V6, MAGIC_V1, Birth, encode_record
 from gantrymq.runtime.clock import Clock
-from gantrymq.store.dispatch import Dispatch, Pending, tags_code_of
+from gantrymq.store.dispatch import Dispatch, Pending, further_entry, tags_code_of
 from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.records import NO_QUEUE_ENTRY
 from gantrymq.store.log.writer import LogWriter
 from gantrymq.store.queues.consume_queue import ConsumeQueue
+from gantrymq.store.queues.multi_dispatch import NUMBER, further_place
 from gantrymq.store.queues.queue_table import QueueTable
 from gantrymq.store.values import NewRecord, Placement
 
@@ -59,6 +60,19 @@ class Appender:
         placements = [self._append_one(records[0], now)] if len(records) == 1 else self._append_group(records, now)
         self._writer.appended()
         return placements
+
+    def append_to_two(self, record: NewRecord, name: str) -> Placement:
+        """``append`` of one record that also takes a place in the queue ``name``; its properties say so then."""
+        now = self._begin()
+        further = self.queue(name, NUMBER)
+        number = further.next_offset
+        record.properties += further_place(name, number)
+        tags = record.tags_code = tags_code_of(record.properties)
+        placement = self._append_one(record, now)
+        further.next_offset = number + 1
+        self._dispatch.add(further_entry(placement.end, further, number, placement.log_offset, now, tags))
+        self._writer.appended()
+        return placement
 
     def saw(self, stored: int) -> None:
         """A record with this store time (ms) is in the log, and no later one has an earlier time."""

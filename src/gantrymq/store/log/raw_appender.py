@@ -14,13 +14,14 @@ from gantrymq.message import flags
 from gantrymq.message.message_types import DELAY, TRANSACTION, plain_type, type_in
 from gantrymq.message.sizes import LARGEST_RECORD_BYTES, SMALLEST_RECORD_BYTES
 from gantrymq.protocol.stored_message import BLANK_MAGIC, read_size_and_magic
-from gantrymq.store.dispatch import Dispatch, Pending, queue_tags_code
+from gantrymq.store.dispatch import Dispatch, Pending, further_entry, queue_tags_code
 from gantrymq.store.log.appender import Appender
 from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.records import END_MARK_BYTES, LogWalk, has_queue_entry, made_of, parse
 from gantrymq.store.log.writer import LogWriter
 from gantrymq.store.queues.consume_queue import ConsumeQueue
 from gantrymq.store.queues.deleted import DeletedTopics
+from gantrymq.store.queues.multi_dispatch import NUMBER, further_places
 from gantrymq.store.queues.queue_table import QueueTable
 
 
@@ -118,7 +119,9 @@ class RawAppender:
                     raise CorruptRecord(place, f"a size of {size} bytes is impossible")
                 if at + size > len(data):
                     break
-                records.append(self._pending(data, at, place))
+                first = self._pending(data, at, place)
+                records.append(first)
+                records += self._further(first)
                 at += size
         finally:
             if records:
@@ -147,6 +150,18 @@ class RawAppender:
             kind = DELAY if made_of(data, at) else type_in(topic) or plain_type(text)
         tags = queue_tags_code(topic, text, stored, self._delays_ms)
         return (place + size, queue, queue_offset, place, size, tags, text, stored, topic, None, kind)
+
+    def _further(self, first: Pending) -> list[Pending]:
+        """The further places of a record. Raises CorruptRecord."""
+        end, queue, _, place, _, tags, text, stored, _, _, _ = first
+        found: list[Pending] = []
+        for name, number in further_places(text) if queue is not None else ():
+            if place < self._deleted.positions.get(name, 0):
+                continue
+            further = self._queue(name, NUMBER, number, place)
+            if further is not None:
+                found.append(further_entry(end, further, number, place, stored, tags))
+        return found
 
     def _queue(self, topic: str, queue_id: int, queue_offset: int, place: int) -> ConsumeQueue | None:
         """The queue, in which the place of the record is taken now; None when it has another record there, as behind

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from zlib import crc32
 
 from gantrymq.errors import CorruptRecord
+from gantrymq.message.lite_topics import QUEUE_PREFIX
 from gantrymq.message.queues import QueueOffset
 from gantrymq.message.sizes import SMALLEST_RECORD_BYTES
 from gantrymq.store.config import StoreConfig
@@ -19,6 +20,7 @@ from gantrymq.store.files.checkpoint import HEAD_BYTES, Checkpoint, Mark
 from gantrymq.store.files.segmented_file import SegmentedFile
 from gantrymq.store.log.records import PLACE_BYTES, LogWalk, has_queue_entry, looks_torn, place_of
 from gantrymq.store.queues.consume_queue import BLANK_SIZE, ConsumeQueue, Entry
+from gantrymq.store.queues.multi_dispatch import NUMBER, further_places
 from gantrymq.store.queues.queue_table import QueueTable
 from gantrymq.store.recovery.cases import Case, Facts, decide
 from gantrymq.store.recovery.lost_places import damaged_records, lost_place
@@ -138,9 +140,15 @@ class Recovery:
         if entry.log_offset < self.files.start:
             return True
         head = self.files.read(entry.log_offset, PLACE_BYTES)
-        if place_of(head) != (entry.size, queue.queue_id, queue_offset, entry.log_offset):
+        size, queue_id, number, own = place_of(head)
+        is_further = queue.topic.startswith(QUEUE_PREFIX)
+        if (size, own) != (entry.size, entry.log_offset):
+            return False
+        if not is_further and (queue_id, number) != (queue.queue_id, queue_offset):
             return False
         for _place, parsed, _data, _at in LogWalk(self.files, entry.log_offset, self.files.end):
+            if is_further:
+                return (queue.topic, queue_offset) in further_places(parsed[6])
             return parsed[1] == queue.topic
         return True  # damaged, but it is there: its queue offset stays taken
 
@@ -233,7 +241,7 @@ class Recovery:
 
     def _keep_places(self, start: int, end: int) -> None:
         """The next message of a queue must not get the offset of a damaged one: a consumer beyond it would miss it."""
-        known = {queue.topic_bytes for queue in self.queues.queues.values()}
+        known = {name.encode() for name, _ in self.queues.queues if not name.startswith(QUEUE_PREFIX)}
         for at, record in damaged_records(self.files, start, end):
             lost = lost_place(record, known)
             if lost is None or at < self.deleted.get(lost.topic, 0):
@@ -272,7 +280,11 @@ class Recovery:
             found.last_record = place
             if has_queue_entry(sys_flag) and place >= deleted(topic, 0):
                 queue = get((topic, queue_id)) or make(topic, queue_id)
-                queue.add(queue_offset, place, size, queue_tags_code(topic, text, stored, delays))
+                tags = queue_tags_code(topic, text, stored, delays)
+                queue.add(queue_offset, place, size, tags)
+                for name, number in further_places(text):
+                    if place >= deleted(name, 0):
+                        (get((name, NUMBER)) or make(name, NUMBER)).add(number, place, size, tags)
             if found.records % RECORDS_PER_WRITE == 0:
                 for queue in self.queues.queues.values():
                     queue.write_out()

@@ -1,4 +1,4 @@
-"""Messages with a priority, sent and received by our client, with a real broker."""
+"""Messages with a priority, and those to lite topics, sent and received by our client, with a real broker."""
 
 from __future__ import annotations
 
@@ -51,5 +51,25 @@ def test_what_cannot_have_a_priority_is_refused_before_it_is_sent(tmp_path: Path
                 await producer.send_ordered(Message("T", "x", priority=1), "key")
             with pytest.raises(MessageIllegal, match="a batch has one queue, and cannot hold priorities"):
                 await producer.send_batch([Message("T", "x", priority=1)])
+
+    run(test)
+
+
+def test_a_message_to_a_lite_topic_is_sent_and_others_are_refused(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with server(tmp_path) as address:
+            async with Admin(address) as admin:
+                await admin.create_topic("Baskets", message_type="LITE")
+            async with Producer("PG", name_servers=address) as producer:
+                message = Message("Baskets", "x", lite_topic="basket-17")
+                assert message.lite_topic == "basket-17"
+                await producer.send(message)
+                with pytest.raises(RequestRejected, match="takes no message that is plain; send it to a topic of type"):
+                    await producer.send(Message("Baskets", "x"))
+                with pytest.raises(RequestRejected, match="the topic T has no lite topics"):
+                    await producer.send(Message("T", "x", lite_topic="basket-17"))
+                for sent in (producer.send_ordered(message, "key"), producer.send_batch([message])):
+                    with pytest.raises(MessageIllegal, match="lite topic"):
+                        await sent
 
     run(test)
