@@ -17,14 +17,14 @@ FETCH_SECONDS = 600
 NODE_CLIENT, PYTHON_CLIENT, JAVA_CLIENT = "rocketmq-client-nodejs@1.0.8", "rocketmq-python-client==5.1.2", "grpc-5.2.0"
 
 
-def java_client() -> list[str]:
-    """The command of the driver for Java, compiled on first use. Raises NotHere."""
+def java_client(name: str = "Five") -> list[str]:
+    """The command of a driver for Java, compiled on first use. Raises NotHere."""
     jars = library(JAVA_CLIENT)
-    source = DRIVERS / "Five.java"
-    made = _made(f"five-java-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}", lambda where: _run(
+    source = DRIVERS / f"{name}.java"
+    made = _made(f"{name.lower()}-java-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}", lambda where: _run(
         java("javac"), "-cp", f"{jars}/*", "-d", str(where), str(source)
     ))  # fmt: skip
-    return [java(), "-cp", f"{jars}/*:{made}", "Five"]
+    return [java(), "-cp", f"{jars}/*:{made}", name]
 
 
 def node_client() -> list[str]:

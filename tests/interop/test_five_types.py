@@ -1,0 +1,73 @@
+"""Messages with a priority, and to lite topics, by an official client of RocketMQ 5, on the gRPC door of our broker.
+
+The clients for Node.js (1.0.8) and Python (5.1.2) have neither of both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from gantrymq import Admin
+from gantrymq.admin import Admin as AsyncAdmin
+from gantrymq.protocol.files.groups import LITE_BIND_TOPIC, LITE_EXCLUSIVE, LITE_SUB_MODEL, Group
+from tests.interop import guarded, secured
+from tests.interop.five_clients import java_client
+from tests.interop.jars import NotHere
+from tests.interop.process import Process, poll
+from tests.interop.test_five_clients import started
+
+RANKED, PARENT, SHARED, EXCLUSIVE = "Ranked", "Baskets", "shared-readers", "exclusive-readers"
+
+
+async def make_groups(name_servers: str) -> None:
+    async with AsyncAdmin(name_servers) as admin:
+        for name, model in ((SHARED, "Shared"), (EXCLUSIVE, LITE_EXCLUSIVE)):
+            attributes = {LITE_BIND_TOPIC: PARENT, LITE_SUB_MODEL: model}
+            await admin.groups.put(name, lambda now, own=attributes: Group(group_name=now.group_name, attributes=own))
+
+
+def test_java_sends_priorities_and_reads_lite_topics(tmp_path: Path) -> None:
+    if guarded.is_on() or secured.is_on():
+        pytest.skip("this driver shows no certificate")
+    try:
+        command = java_client("Types")
+    except NotHere as reason:
+        pytest.skip(str(reason))
+    cluster, port = started(tmp_path / "broker")
+    driver = None
+    try:
+        with Admin(cluster.name_servers) as admin:
+            admin.create_topic(RANKED, queues=4, message_type="PRIORITY")
+            admin.create_topic(PARENT, queues=2, message_type="LITE")
+        asyncio.run(make_groups(cluster.name_servers))
+        arguments = [f"localhost:{port}", RANKED, PARENT, SHARED, EXCLUSIVE]
+        driver = Process("five-types", [*command, *arguments], tmp_path, {**os.environ, "HOME": str(tmp_path)})
+        driver.await_step("sent")
+        assert texts(driver, "ranked") == [f"priority {number} {number}" for number in (3, 2, 1, 0, 0)]
+        of_a = ["one of a 1", "fails of a 1", "fails of a 2", "two of a 1"]
+        poll(lambda: of(driver, "shared", "a") == of_a, "all messages of a at the shared group")
+        poll(lambda: of(driver, "first", "a") == of_a, "all messages of a at the exclusive group")
+        poll(lambda: of(driver, "shared", "b") == ["two of b 1"], "the last message of b")
+        driver.write_line()
+        driver.await_step("ready")
+        assert texts(driver, "evicted") == ["[]"]
+        assert texts(driver, "refused") == ["40020"]
+        poll(lambda: texts(driver, "second") == ["three of a 1"], "the message of the one who has a now")
+        assert of(driver, "shared", "a") == of_a
+        assert of(driver, "first", "a") == of_a
+    finally:
+        if driver is not None:
+            driver.kill()
+        cluster.close()
+
+
+def of(driver: Process, step: str, lite_topic: str) -> list[str]:
+    return [text for text in texts(driver, step) if f" of {lite_topic} " in text]
+
+
+def texts(driver: Process, step: str) -> list[str]:
+    return [entry["text"] for entry in driver.steps(step)]
