@@ -25,9 +25,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -82,11 +82,7 @@ key = ["id"]
 [dead_letters]
 type = "parquet"
 path = "rejected"
-[run]
-max_rows = {max_rows}
-interval = "50ms"
-{place}
-"""
+{run}"""
 
 
 def send(name_servers: str, count: int) -> None:
@@ -179,16 +175,31 @@ def wrong(tables: Mapping[str, list[tuple[str, int]]], count: int) -> int:
     return bad
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=20_000)
-    parser.add_argument("--kills", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--master", default="local[2]", help="local[N], standalone or connect")
-    parser.add_argument("--jars", type=Path, help="directory with hadoop-aws: the checkpoint is in the object store")
-    chosen = parser.parse_args()
-    rng = random.Random(chosen.seed)
-    print(f"seed {chosen.seed}", flush=True)
+@dataclass(frozen=True)
+class Scene:
+    """Everything that a job under kills needs, and it runs."""
+
+    root: Path
+    name_servers: str
+    database: Place
+    storage: Mapping[str, str]
+    """How programs reach the object store, as variables of the environment."""
+    spark: SparkPlace
+    connect: ConnectServer | None
+    """The server that is killed with its client."""
+
+    def run_section(self, max_rows: int) -> str:
+        """The table ``run`` of the job file."""
+        lines = []
+        for key, value in self.spark.changes().items():
+            name = re.sub(r"^spark\.(.*)", r'spark."\1"', key.removeprefix("run."))
+            lines.append(f'{name} = "{value}"')
+        return "\n".join(["[run]", f"max_rows = {max_rows}", 'interval = "50ms"', *lines, ""])
+
+
+@contextmanager
+def scene(master: str, jars: Path | None) -> Iterator[Scene]:
+    """``master``: local[N], standalone or connect. ``jars``: more of them for Spark."""
     with tempfile.TemporaryDirectory(prefix="kill-job-", ignore_cleanup_errors=True) as directory:
         root = Path(directory)
         server, database = Server(root / "server", "ASYNC_FLUSH"), PostgreSQL(root / "db")
@@ -198,53 +209,71 @@ def main() -> int:
             with s3_server(root / "s3.log") as storage, ExitStack() as stack:
                 # pyarrow reads them here, a server of Spark Connect inherits them, and executors get them by settings.
                 os.environ.update(storage)
-                connect = stack.enter_context(ConnectServer(root)) if chosen.master == "connect" else None
-                place = (
-                    SparkPlace(connect.master) if connect else stack.enter_context(place_of(chosen.master, root, None))
-                )
+                connect = stack.enter_context(ConnectServer(root)) if master == "connect" else None
+                place = SparkPlace(connect.master) if connect else stack.enter_context(place_of(master, root, None))
                 conf = {f"spark.executorEnv.{name}": value for name, value in storage.items()}
-                if chosen.jars:
-                    conf["spark.jars"] = ",".join(map(str, sorted(chosen.jars.glob("*.jar"))))
+                if jars is not None:
+                    conf["spark.jars"] = ",".join(map(str, sorted(jars.glob("*.jar"))))
                 place = replace(place, conf={**place.conf, **({} if connect else conf)})
-                return run(root, server.name_servers, Place.at(database, "shop"), storage, rng, chosen, place, connect)
+                shop = Place.at(database, "shop")
+                yield Scene(root, server.name_servers, shop, storage, place, connect)
         finally:
             server.kill()
             database.kill()
 
 
-def run(
-    root: Path, name_servers: str, place: Place, storage: Mapping[str, str], rng: random.Random, chosen: Any,
-    spark: SparkPlace, connect: ConnectServer | None,
-) -> int:  # fmt: skip
-    place.execute("CREATE TABLE orders (id text PRIMARY KEY, amount bigint)")
+def chosen_options(about: str | None, *, jars: bool) -> argparse.Namespace:
+    """The command line of a job under kills. Prints the seed."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=20_000)
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--master", default="local[2]", help="local[N], standalone or connect")
+    if jars:
+        parser.add_argument(
+            "--jars", type=Path, help="directory with hadoop-aws: the checkpoint is in the object store"
+        )
+    chosen = parser.parse_args()
+    print(f"seed {chosen.seed}", flush=True)
+    return chosen
+
+
+def main() -> int:
+    chosen = chosen_options(__doc__, jars=True)
+    with scene(chosen.master, chosen.jars) as place:
+        return 1 if run(place, random.Random(chosen.seed), chosen) else 0
+
+
+def run(place: Scene, rng: random.Random, chosen: argparse.Namespace) -> int:
+    """How many tables were wrong."""
+    root, name_servers, storage = place.root, place.name_servers, place.storage
+    place.database.execute("CREATE TABLE orders (id text PRIMARY KEY, amount bigint)")
     make_topic(name_servers, TOPIC, QUEUES)
     begin = datetime.now(UTC).isoformat()
     send(name_servers, chosen.events)
     checkpoint = f"s3a://{BUCKET}/checkpoint" if chosen.jars else f"{root}/checkpoint"
-    settings = {re.sub(r"^run.spark.(.*)", r'run.spark."\1"', key): value for key, value in spark.changes().items()}
     (root / "job.toml").write_text(
         JOB.format(
-            name_servers=name_servers, topic=TOPIC, bucket=BUCKET, root=root, dsn=place.dsn, checkpoint=checkpoint,
-            place="\n".join(f'{key.removeprefix("run.")} = "{value}"' for key, value in settings.items()),
-            max_rows=max(chosen.events // BATCHES, 1),
+            name_servers=name_servers, topic=TOPIC, bucket=BUCKET, root=root, dsn=place.database.dsn,
+            checkpoint=checkpoint, run=place.run_section(max(chosen.events // BATCHES, 1)),
         )
     )  # fmt: skip
-    runs, file, killed = Runs(root, storage, checkpoint, connect), str(root / "job.toml"), 0
+    runs, file, killed = Runs(root, storage, checkpoint, place.connect), str(root / "job.toml"), 0
     for _ in range(chosen.kills):
         killed += runs.kill_after_a_batch(rng.uniform(0, 2))
     runs.finish("run", file, "--until-end")
     print(f"killed {killed} times, then run to the end:", flush=True)
-    bad = wrong(rows_of(root, place, storage), chosen.events)
+    bad = wrong(rows_of(root, place.database, storage), chosen.events)
     files, where = arrow_files(checkpoint)
     files.delete_dir(where)
     runs.finish("run", file, "--until-end")
     print("without its checkpoint, from the start:", flush=True)
-    bad += wrong(rows_of(root, place, storage), chosen.events)
+    bad += wrong(rows_of(root, place.database, storage), chosen.events)
     end = datetime.now(UTC).isoformat()
     time.sleep(61)  # a range must have been over for a minute
     runs.finish("backfill", file, "--from", begin, "--to", end, "--slice", "1h")
     print("backfill over everything:", flush=True)
-    bad += wrong(rows_of(root, place, storage), chosen.events)
+    bad += wrong(rows_of(root, place.database, storage), chosen.events)
     return bad
 
 

@@ -1,11 +1,14 @@
 """A job with changes whose driver is killed again and again on real Spark, by command.
 
-    python -m tests.spark.pipelines.changes.kill_job [--events 20000] [--kills 5] [--seed N] [--master 'local[2]']
+    python -m tests.spark.pipelines.changes.kill_job [--events 20000] [--kills 5] [--seed N]
+        [--master 'local[2]' | standalone | connect]
 
 A topic gets histories by chance. `gantry pipeline run` brings them to Delta, Iceberg and PostgreSQL, and to Delta in an
 object store. It is killed with SIGKILL, with its JVM and its workers, at a random moment after a batch, and started
 again. At the end each table must be as the last events say. Then the checkpoint is deleted and the job run once more,
 which must change nothing.
+
+``standalone`` is a cluster with two workers. With ``connect`` the server of Spark Connect is killed with its client.
 """
 
 from __future__ import annotations
@@ -15,19 +18,15 @@ import json
 import random
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from gantrymq import Message, Producer
-from tests.kill.server import Server
 from tests.spark.pipelines.changes.histories import Event, Row, differences, histories, rows_of
 from tests.spark.pipelines.changes.run import COLUMNS, TOPIC, WIDE, make_tables
-from tests.spark.pipelines.kill_job import BATCHES, QUEUES, Runs
-from tests.spark.pipelines.s3_server import BUCKET, s3_server
+from tests.spark.pipelines.kill_job import BATCHES, QUEUES, Runs, Scene, chosen_options, scene
+from tests.spark.pipelines.s3_server import BUCKET
 from tests.spark.source.points import make_topic
-from tests.sql.database_servers import PostgreSQL
 from tests.sql.databases import Place
 
 JOB = """\
@@ -67,11 +66,7 @@ sql = "{sql}"
 [dead_letters]
 type = "parquet"
 path = "rejected"
-[run]
-max_rows = {max_rows}
-interval = "50ms"
-master = "{master}"
-"""
+{run}"""
 
 
 def send(name_servers: str, events: Sequence[Event]) -> None:
@@ -111,50 +106,34 @@ def wrong(tables: Mapping[str, list[Row]], events: Sequence[Event]) -> int:
     return bad
 
 
-def run(
-    root: Path, name_servers: str, place: Place, storage: Mapping[str, str], rng: random.Random, chosen: Any
-) -> int:
-    make_tables(place)
+def run(place: Scene, rng: random.Random, chosen: argparse.Namespace) -> int:
+    """How many differences there were."""
+    root, name_servers, storage = place.root, place.name_servers, place.storage
+    make_tables(place.database)
     make_topic(name_servers, TOPIC, QUEUES)
     events = histories(rng, chosen.events)
     send(name_servers, events)
     (root / "job.toml").write_text(
         JOB.format(
-            name_servers=name_servers, topic=TOPIC, bucket=BUCKET, root=root, dsn=place.dsn, master=chosen.master,
-            schema=WIDE, sql=f"SELECT {', '.join(COLUMNS)} FROM events", max_rows=max(chosen.events // BATCHES, 1),
+            name_servers=name_servers, topic=TOPIC, bucket=BUCKET, root=root, dsn=place.database.dsn, schema=WIDE,
+            sql=f"SELECT {', '.join(COLUMNS)} FROM events", run=place.run_section(max(chosen.events // BATCHES, 1)),
         )
     )  # fmt: skip
-    runs, file = Runs(root, storage, f"{root}/checkpoint", None), str(root / "job.toml")
+    runs, file = Runs(root, storage, f"{root}/checkpoint", place.connect), str(root / "job.toml")
     killed = sum(runs.kill_after_a_batch(rng.uniform(0, 2)) for _ in range(chosen.kills))
     runs.finish("run", file, "--until-end")
     print(f"{len(events)} events, killed {killed} times, then run to the end:", flush=True)
-    bad = wrong(found_in(root, place, storage), events)
+    bad = wrong(found_in(root, place.database, storage), events)
     shutil.rmtree(root / "checkpoint")
     runs.finish("run", file, "--until-end")
     print("without its checkpoint, from the start:", flush=True)
-    return bad + wrong(found_in(root, place, storage), events)
+    return bad + wrong(found_in(root, place.database, storage), events)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=20_000)
-    parser.add_argument("--kills", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--master", default="local[2]")
-    chosen = parser.parse_args()
-    print(f"seed {chosen.seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="kill-changes-", ignore_cleanup_errors=True) as directory:
-        root = Path(directory)
-        server, database = Server(root / "server", "ASYNC_FLUSH"), PostgreSQL(root / "db")
-        try:
-            server.start()
-            database.start()
-            with s3_server(root / "s3.log") as storage:
-                place = Place.at(database, "shop")
-                return 1 if run(root, server.name_servers, place, storage, random.Random(chosen.seed), chosen) else 0
-        finally:
-            server.kill()
-            database.kill()
+    chosen = chosen_options(__doc__, jars=False)
+    with scene(chosen.master, None) as place:
+        return 1 if run(place, random.Random(chosen.seed), chosen) else 0
 
 
 if __name__ == "__main__":
