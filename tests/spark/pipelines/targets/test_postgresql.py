@@ -198,3 +198,42 @@ def test_targets_in_one_database_share_the_transaction(postgresql: Place) -> Non
 def test_a_table_that_postgresql_does_not_have(postgresql: Place) -> None:
     with pytest.raises(ConfigError, match=r'targets.t: PostgreSQL refuses: relation "orders" does not exist'):
         opened(PostgresqlTarget(dsn=postgresql.dsn, table="orders", key=("id",)))
+
+
+def test_what_postgresql_would_round_is_refused(postgresql: Place) -> None:
+    """Also where the column of the job has another type than the one of the table."""
+    postgresql.execute(
+        "CREATE TABLE t (id text PRIMARY KEY, amount bigint, n numeric(12,2), s numeric(12,2), d timestamptz(3))"
+    )
+    table = pa.table({
+        "id": ["ok", "double", "text", "time"],
+        "n": [20.25, 19.999, 1.0, 1.0],
+        "s": ["19.99", "1", "19.999", "1"],
+        "d": pa.array([1_500_000, 1_500_000, 1_500_000, 1_500_001], pa.timestamp("us", "UTC")),
+    })  # fmt: skip
+    writer = opened(PostgresqlTarget(dsn=postgresql.dsn, table="t", key=("id",)))
+    assert writer.refusals("q", 0, table) == {
+        1: "the column n is a number that does not fit numeric(12,2) without rounding",
+        2: "the column s is a number that does not fit numeric(12,2) without rounding",
+        3: "the column d is a time with more than 3 digits of a second",
+    }
+    assert added(writer, "q", 0, table.take([0])) == 1
+    assert postgresql.execute("SELECT n, s, extract(epoch FROM d) FROM t") == [
+        (Decimal("20.25"), Decimal("19.99"), Decimal("1.500000"))
+    ]
+    writer.close()
+
+
+def test_a_key_that_its_column_cannot_have_is_known_to_nobody(postgresql: Place) -> None:
+    """It is refused later, as a row. To look for it must not end the job."""
+    postgresql.execute(
+        "CREATE TABLE orders (id varchar(3) PRIMARY KEY, amount bigint)",
+        "CREATE TABLE others (id uuid PRIMARY KEY, amount bigint)",
+    )
+    one = "00000000-0000-0000-0000-00000000000a"
+    for table, key in (("orders", "a"), ("others", one)):
+        writer = opened(PostgresqlTarget(dsn=postgresql.dsn, table=table, key=("id",)))
+        assert added(writer, "q", 0, rows(key)) == 1
+        assert known(writer, "p", "too long", key, "nul\0", "b") == [key]
+        assert known(writer, "p", "too long") == []
+        writer.close()

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
-from gantrymq.spark.pipelines.formats.column_types import FIRST_MICROS, LAST_MICROS
+from gantrymq.spark.pipelines.targets.exact_values import finer, indices, inexact, outside_years
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +24,6 @@ _BITS: Final = {"int2": 16, "int4": 32, "int8": 64}
 _TYPMOD_HEADER: Final = 4
 """PostgreSQL adds so much to the length of a type in ``atttypmod``. Source: VARHDRSZ."""
 _SCALE_BITS: Final = 11
-_DAY_MICROS: Final = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +51,11 @@ class Column:
         # The scale is a number of 11 bits with a sign.
         return both >> 16, scale - ((scale & (1 << (_SCALE_BITS - 1))) << 1)
 
+    @property
+    def time_digits(self) -> int | None:
+        """The most digits of a second behind its point."""
+        return self.modifier if self.type in ("timestamp", "timestamptz") and self.modifier >= 0 else None
+
 
 def unfit(rows: pa.Table, columns: Iterable[Column]) -> dict[int, str]:
     """The rows that have a value which their column cannot have: by index, with the reason."""
@@ -60,7 +63,7 @@ def unfit(rows: pa.Table, columns: Iterable[Column]) -> dict[int, str]:
     for column in columns:
         if column.name in rows.column_names:
             for mask, reason in _checks(rows[column.name], column):
-                for at in _true(mask):
+                for at in indices(mask):
                     found.setdefault(at, f"the column {column.name} {reason}")
     return found
 
@@ -79,46 +82,16 @@ def _checks(values: pa.ChunkedArray, column: Column) -> Iterator[tuple[Any, str]
             # Spaces at the end that do not fit are cut off by the server.
             length = pc.utf8_length(pc.utf8_rtrim(values, " "))
             yield pc.greater(length, column.length), f"is too long for {column.length} characters"
+    if column.digits is not None:
+        precision, scale = column.digits
+        reason = f"is a number that does not fit numeric({precision},{scale}) without rounding"
+        yield inexact(values, precision, scale), reason
     elif pa.types.is_integer(kind) and column.type in _BITS:
         half = 1 << (_BITS[column.type] - 1)
         if _BITS[column.type] < kind.bit_width:
             outside = pc.or_(pc.less(values, -half), pc.greater(values, half - 1))
             yield outside, f"is a number that is too large for {column.type}"
-    elif column.digits is not None and (pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
-        precision, scale = column.digits
-        reason = f"is a number that does not fit numeric({precision},{scale}) without rounding"
-        yield _inexact(values, precision, scale), reason
     elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        number = values.cast(pa.int32()).cast(pa.int64()) if pa.types.is_date(kind) else values.cast(pa.int64())
-        unit = _DAY_MICROS if pa.types.is_date(kind) else 1
-        outside = pc.or_(pc.less(number, FIRST_MICROS // unit), pc.greater(number, LAST_MICROS // unit))
-        yield outside, "is not within the years 1 to 9999"
-
-
-def _inexact(values: pa.ChunkedArray, precision: int, scale: int) -> Any:
-    """Which numbers have more digits than this, before or behind the point."""
-    import pyarrow as pa
-
-    if pa.types.is_decimal(values.type) and 0 <= scale <= precision <= 38:
-        try:
-            values.cast(pa.decimal128(precision, scale))
-        except pa.ArrowInvalid:
-            pass
-        else:
-            return pa.chunked_array([pa.array([], pa.bool_())])
-    context = Context(prec=max(precision, 1), traps=[Inexact, InvalidOperation])
-
-    def is_inexact(value: Any) -> bool:
-        try:
-            Decimal(value).quantize(Decimal(1).scaleb(-scale), context=context)
-        except (Inexact, InvalidOperation):
-            return True
-        return False
-
-    return pa.chunked_array([pa.array([one is not None and is_inexact(one) for one in values.to_pylist()], pa.bool_())])
-
-
-def _true(mask: Any) -> list[int]:
-    import pyarrow.compute as pc
-
-    return list(pc.indices_nonzero(mask).to_pylist())
+        yield outside_years(values), "is not within the years 1 to 9999"
+        if column.time_digits is not None:
+            yield finer(values, column.time_digits), f"is a time with more than {column.time_digits} digits of a second"

@@ -13,8 +13,9 @@ from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.job import PostgresqlTarget
 from gantrymq.spark.pipelines.targets.port import NOBODY, RowRefused
 from gantrymq.spark.pipelines.targets.postgresql.connection import Databases, Part
+from gantrymq.spark.pipelines.targets.postgresql.known_keys import known_keys
 from gantrymq.spark.pipelines.targets.postgresql.limits import COLUMNS, Column, unfit
-from gantrymq.spark.pipelines.targets.postgresql.rows import Insertion, is_of_rows, tuples
+from gantrymq.spark.pipelines.targets.postgresql.rows import Insertion, is_of_rows
 from gantrymq.spark.pipelines.targets.postgresql.stage import CopyStage, StagingTable
 from gantrymq.spark.pipelines.targets.postgresql.stage import Part as CopiedPart
 from gantrymq.spark.pipelines.targets.staging import Stage, Staged, TargetAway, refusal_in, rows_in
@@ -219,30 +220,8 @@ class PostgresqlWriter:
         # Of a table with another key the newest event of a row counts, so each of them must come in its turn.
         if not set(keys.column_names) <= set(self._target.key):
             return None
-        import pyarrow as pa
-        from psycopg import sql
-
-        columns = sql.SQL(", ").join(map(sql.Identifier, keys.column_names))
-        with self._connected() as connection, connection.transaction(), connection.cursor() as cursor:
-            cursor.execute(
-                sql.SQL("CREATE TEMPORARY TABLE gantry_keys ON COMMIT DROP AS SELECT {}, 0 AS gantry_row FROM {}"
-                        " WITH NO DATA").format(columns, self._table)
-            )  # fmt: skip
-            with cursor.copy(sql.SQL("COPY gantry_keys ({}, gantry_row) FROM STDIN").format(columns)) as copy:
-                for number, row in enumerate(tuples(keys)):
-                    copy.write_row((*row, number))
-            cursor.execute(
-                sql.SQL("SELECT gantry_row FROM gantry_keys WHERE EXISTS (SELECT 1 FROM {} AS there WHERE {})").format(
-                    self._table,
-                    sql.SQL(" AND ").join(
-                        sql.SQL("there.{0} = gantry_keys.{0}").format(sql.Identifier(name))
-                        for name in keys.column_names
-                    ),
-                )
-            )
-            found = [row for (row,) in cursor.fetchall()]
-            cursor.execute("DROP TABLE gantry_keys")  # the transaction may be one that goes on
-            return keys.take(pa.array(found, pa.int64()))
+        with self._connected() as connection:
+            return known_keys(connection, self._table, self._columns, keys)
 
     def rows(self) -> int:
         from psycopg import sql
