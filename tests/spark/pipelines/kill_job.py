@@ -4,10 +4,10 @@
         [--master 'local[2]' | standalone | connect] [--jars /path/of/jars]
 
 A topic gets events, and then a tenth of them once more with another amount. The job writes them to Parquet, Delta,
-Iceberg and PostgreSQL, and to Parquet and Delta in an object store. `gantry pipeline run` is killed with SIGKILL, with
-its JVM and its workers, at a random moment after a batch, and started again. At the end each table must have each key
-once, with the amount of its first event. Then the checkpoint is deleted and the job run once more, and at last a
-backfill goes over the whole time: neither may change anything.
+Iceberg, PostgreSQL and MariaDB (where `mariadbd` is installed), and to Parquet and Delta in an object store. `gantry
+pipeline run` is killed with SIGKILL, with its JVM and its workers, at a random moment after a batch, and started again.
+At the end each table must have each key once, with the amount of its first event. Then the checkpoint is deleted and
+the job run once more, and at last a backfill goes over the whole time: neither may change anything.
 
 ``standalone`` is a cluster with two workers. With ``connect`` the server of Spark Connect is killed with its client.
 ``--jars``: a directory with the jars of hadoop-aws. The checkpoint is in the object store then.
@@ -41,7 +41,7 @@ from tests.spark.clusters.pipelines import Place as SparkPlace
 from tests.spark.clusters.pipelines import place_of
 from tests.spark.pipelines.s3_server import BUCKET, s3_server
 from tests.spark.source.points import make_topic
-from tests.sql.database_servers import PostgreSQL
+from tests.sql.database_servers import MariaDB, PostgreSQL, lacking
 from tests.sql.databases import Place
 
 TOPIC, QUEUES, REPEAT_EVERY, BATCHES = "Orders", 4, 10, 20
@@ -79,10 +79,17 @@ type = "postgresql"
 dsn = "{dsn}"
 table = "orders"
 key = ["id"]
-[dead_letters]
+{mysql}[dead_letters]
 type = "parquet"
 path = "rejected"
 {run}"""
+IN_MYSQL = """\
+[targets.mysql]
+type = "mysql"
+url = "mysql://{place.user}@127.0.0.1:{place.port}/{place.name}"
+table = "orders"
+key = ["id"]
+"""
 
 
 def send(name_servers: str, count: int) -> None:
@@ -142,12 +149,13 @@ class Runs:
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
-def rows_of(root: Path, place: Place, storage: Mapping[str, str]) -> dict[str, list[tuple[str, int]]]:
+def rows_of(place: Scene) -> dict[str, list[tuple[str, int]]]:
     """All rows of each table."""
     import pyarrow.parquet as pq
     from deltalake import DeltaTable
     from pyiceberg.catalog import load_catalog
 
+    root, storage = place.root, place.storage
     catalog = load_catalog("gantry", type="sql", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/lake")
     tables: dict[str, list[Any]] = {
         "parquet": [pq.read_table(f"{root}/parquet")],
@@ -160,7 +168,11 @@ def rows_of(root: Path, place: Place, storage: Mapping[str, str]) -> dict[str, l
         name: [row for one in parts for row in zip(one["id"].to_pylist(), one["amount"].to_pylist(), strict=True)]
         for name, parts in tables.items()
     }
-    return {**found, "postgresql": [(row[0], row[1]) for row in place.execute("SELECT id, amount FROM orders")]}
+    asked = "SELECT id, amount FROM orders"
+    found["postgresql"] = [(row[0], row[1]) for row in place.database.execute(asked)]
+    if place.mysql is not None:
+        found["mysql"] = [(row[0].decode(), row[1]) for row in place.mysql.execute(asked)]
+    return found
 
 
 def wrong(tables: Mapping[str, list[tuple[str, int]]], count: int) -> int:
@@ -182,6 +194,7 @@ class Scene:
     root: Path
     name_servers: str
     database: Place
+    mysql: Place | None
     storage: Mapping[str, str]
     """How programs reach the object store, as variables of the environment."""
     spark: SparkPlace
@@ -203,9 +216,12 @@ def scene(master: str, jars: Path | None) -> Iterator[Scene]:
     with tempfile.TemporaryDirectory(prefix="kill-job-", ignore_cleanup_errors=True) as directory:
         root = Path(directory)
         server, database = Server(root / "server", "ASYNC_FLUSH"), PostgreSQL(root / "db")
+        mysql = None if lacking("mariadb") else MariaDB(root / "mariadb")
         try:
             server.start()
             database.start()
+            if mysql is not None:
+                mysql.start()
             with s3_server(root / "s3.log") as storage, ExitStack() as stack:
                 # pyarrow reads them here, a server of Spark Connect inherits them, and executors get them by settings.
                 os.environ.update(storage)
@@ -215,11 +231,13 @@ def scene(master: str, jars: Path | None) -> Iterator[Scene]:
                 if jars is not None:
                     conf["spark.jars"] = ",".join(map(str, sorted(jars.glob("*.jar"))))
                 place = replace(place, conf={**place.conf, **({} if connect else conf)})
-                shop = Place.at(database, "shop")
-                yield Scene(root, server.name_servers, shop, storage, place, connect)
+                other = None if mysql is None else Place.at(mysql, "shop")
+                yield Scene(root, server.name_servers, Place.at(database, "shop"), other, storage, place, connect)
         finally:
             server.kill()
             database.kill()
+            if mysql is not None:
+                mysql.kill()
 
 
 def chosen_options(about: str | None, *, jars: bool) -> argparse.Namespace:
@@ -238,6 +256,12 @@ def chosen_options(about: str | None, *, jars: bool) -> argparse.Namespace:
     return chosen
 
 
+def batch_of(chosen: argparse.Namespace) -> int:
+    """So small that there are more batches than kills."""
+    events, kills = int(chosen.events), int(chosen.kills)
+    return max(events // max(BATCHES, 2 * kills), 1)
+
+
 def main() -> int:
     chosen = chosen_options(__doc__, jars=True)
     with scene(chosen.master, chosen.jars) as place:
@@ -246,8 +270,10 @@ def main() -> int:
 
 def run(place: Scene, rng: random.Random, chosen: argparse.Namespace) -> int:
     """How many tables were wrong."""
-    root, name_servers, storage = place.root, place.name_servers, place.storage
+    root, name_servers = place.root, place.name_servers
     place.database.execute("CREATE TABLE orders (id text PRIMARY KEY, amount bigint)")
+    if place.mysql is not None:
+        place.mysql.execute("CREATE TABLE orders (id varbinary(20) PRIMARY KEY, amount bigint)")
     make_topic(name_servers, TOPIC, QUEUES)
     begin = datetime.now(UTC).isoformat()
     send(name_servers, chosen.events)
@@ -255,25 +281,26 @@ def run(place: Scene, rng: random.Random, chosen: argparse.Namespace) -> int:
     (root / "job.toml").write_text(
         JOB.format(
             name_servers=name_servers, topic=TOPIC, bucket=BUCKET, root=root, dsn=place.database.dsn,
-            checkpoint=checkpoint, run=place.run_section(max(chosen.events // BATCHES, 1)),
+            mysql="" if place.mysql is None else IN_MYSQL.format(place=place.mysql),
+            checkpoint=checkpoint, run=place.run_section(batch_of(chosen)),
         )
     )  # fmt: skip
-    runs, file, killed = Runs(root, storage, checkpoint, place.connect), str(root / "job.toml"), 0
+    runs, file, killed = Runs(root, place.storage, checkpoint, place.connect), str(root / "job.toml"), 0
     for _ in range(chosen.kills):
         killed += runs.kill_after_a_batch(rng.uniform(0, 2))
     runs.finish("run", file, "--until-end")
     print(f"killed {killed} times, then run to the end:", flush=True)
-    bad = wrong(rows_of(root, place.database, storage), chosen.events)
+    bad = wrong(rows_of(place), chosen.events)
     files, where = arrow_files(checkpoint)
     files.delete_dir(where)
     runs.finish("run", file, "--until-end")
     print("without its checkpoint, from the start:", flush=True)
-    bad += wrong(rows_of(root, place.database, storage), chosen.events)
+    bad += wrong(rows_of(place), chosen.events)
     end = datetime.now(UTC).isoformat()
     time.sleep(61)  # a range must have been over for a minute
     runs.finish("backfill", file, "--from", begin, "--to", end, "--slice", "1h")
     print("backfill over everything:", flush=True)
-    bad += wrong(rows_of(root, place.database, storage), chosen.events)
+    bad += wrong(rows_of(place), chosen.events)
     return bad
 
 

@@ -139,6 +139,16 @@ class PostgresqlTarget(Section, frozen=True, kw_only=True, tag_field="type", tag
     sql: str = "SELECT * FROM events"
 
 
+class MysqlTarget(Section, frozen=True, kw_only=True, tag_field="type", tag="mysql"):
+    """A table in MySQL or MariaDB, one row for each key. The table must exist, with a unique index of the key."""
+
+    url: str
+    """``mysql://user@host:3306/database``. A password is best given by MYSQL_PWD."""
+    table: str
+    key: tuple[str, ...]
+    sql: str = "SELECT * FROM events"
+
+
 class TopicTarget(Section, frozen=True, kw_only=True, tag_field="type", tag="topic"):
     """A topic, for dead letters. A message may be there twice after a crash."""
 
@@ -147,7 +157,7 @@ class TopicTarget(Section, frozen=True, kw_only=True, tag_field="type", tag="top
     """None: those of the source."""
 
 
-TableTarget: TypeAlias = ParquetTarget | DeltaTarget | IcebergTarget | PostgresqlTarget
+TableTarget: TypeAlias = ParquetTarget | DeltaTarget | IcebergTarget | PostgresqlTarget | MysqlTarget
 Target: TypeAlias = TableTarget | TopicTarget
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from gantrymq import Message, Producer
 from tests.spark.pipelines.changes.histories import Event, Row, differences, histories, rows_of
 from tests.spark.pipelines.changes.run import COLUMNS, TOPIC, WIDE, make_tables
-from tests.spark.pipelines.kill_job import BATCHES, QUEUES, Runs, Scene, chosen_options, scene
+from tests.spark.pipelines.kill_job import QUEUES, Runs, Scene, batch_of, chosen_options, scene
 from tests.spark.pipelines.s3_server import BUCKET
 from tests.spark.source.points import make_topic
 from tests.sql.databases import Place
@@ -116,7 +116,7 @@ def run(place: Scene, rng: random.Random, chosen: argparse.Namespace) -> int:
     (root / "job.toml").write_text(
         JOB.format(
             name_servers=name_servers, topic=TOPIC, bucket=BUCKET, root=root, dsn=place.database.dsn, schema=WIDE,
-            sql=f"SELECT {', '.join(COLUMNS)} FROM events", run=place.run_section(max(chosen.events // BATCHES, 1)),
+            sql=f"SELECT {', '.join(COLUMNS)} FROM events", run=place.run_section(batch_of(chosen)),
         )
     )  # fmt: skip
     runs, file = Runs(root, storage, f"{root}/checkpoint", place.connect), str(root / "job.toml")

@@ -161,8 +161,8 @@ def test_the_picture() -> None:
 def test_dead_letters_in_a_topic(spark: Any, server: Server) -> None:
     """Each names its place and the reason. A message needs a body, so an empty one becomes a blank."""
     from gantrymq.spark.pipelines.job import DEAD_LETTER_SCHEMA, TopicTarget
+    from gantrymq.spark.pipelines.targets.databases import Databases
     from gantrymq.spark.pipelines.targets.port import dead_letter_columns
-    from gantrymq.spark.pipelines.targets.postgresql.connection import Databases
     from gantrymq.spark.pipelines.targets.writers import open_writer
 
     writer = open_writer(

@@ -13,8 +13,8 @@ import pytest
 from gantrymq.spark.pipelines.changes.applying import Applying
 from gantrymq.spark.pipelines.changes.rows import CHANGE
 from gantrymq.spark.pipelines.job import Changes, PostgresqlTarget
+from gantrymq.spark.pipelines.targets.databases import Databases
 from gantrymq.spark.pipelines.targets.port import Columns
-from gantrymq.spark.pipelines.targets.postgresql.connection import Databases
 from gantrymq.spark.pipelines.targets.writers import open_change_writer
 from tests.spark.pipelines.targets.test_changes import applied, delta, iceberg
 from tests.sql.databases import Place, database_server, postgresql

@@ -15,8 +15,8 @@ from gantrymq.spark.patience import Patience
 from gantrymq.spark.pipelines.changes.applying import Applying
 from gantrymq.spark.pipelines.changes.rows import CHANGE
 from gantrymq.spark.pipelines.job import Changes, DeltaTarget, IcebergTarget, PostgresqlTarget
+from gantrymq.spark.pipelines.targets.databases import Databases
 from gantrymq.spark.pipelines.targets.port import Columns, Writer
-from gantrymq.spark.pipelines.targets.postgresql.connection import Databases
 from gantrymq.spark.pipelines.targets.staging import TargetAway, described
 from gantrymq.spark.pipelines.targets.writers import open_change_writer
 from tests.sql.databases import Place, database_server, postgresql

@@ -13,9 +13,9 @@ import pytest
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, PostgresqlTarget
+from gantrymq.spark.pipelines.targets.databases import Databases
 from gantrymq.spark.pipelines.targets.growth import TableDiffers
 from gantrymq.spark.pipelines.targets.port import Columns
-from gantrymq.spark.pipelines.targets.postgresql.connection import Databases
 from gantrymq.spark.pipelines.targets.writers import change_of, open_writer
 from tests.sql.databases import Place, database_server, postgresql
 

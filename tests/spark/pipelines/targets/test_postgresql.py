@@ -16,8 +16,8 @@ from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.rng import SystemRng
 from gantrymq.spark.patience import Patience
 from gantrymq.spark.pipelines.job import IcebergTarget, PostgresqlTarget
+from gantrymq.spark.pipelines.targets.databases import Databases, TargetAway
 from gantrymq.spark.pipelines.targets.port import Columns, RowRefused, Writer
-from gantrymq.spark.pipelines.targets.postgresql.connection import Databases, TargetAway
 from gantrymq.spark.pipelines.targets.writers import open_writer
 from tests.spark.pipelines.staged import added
 from tests.sql.databases import Place, database_server, postgresql

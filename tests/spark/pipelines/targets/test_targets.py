@@ -12,9 +12,9 @@ import pytest
 from gantrymq.errors import ConfigError, StoreLocked
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, ParquetTarget, PostgresqlTarget
+from gantrymq.spark.pipelines.targets.databases import Databases
 from gantrymq.spark.pipelines.targets.parquet.tables import NO_VALUE
 from gantrymq.spark.pipelines.targets.port import Columns, Writer
-from gantrymq.spark.pipelines.targets.postgresql.connection import Databases
 from gantrymq.spark.pipelines.targets.rows_by_key import without
 from gantrymq.spark.pipelines.targets.writers import open_writer
 from tests.spark.pipelines.staged import added

@@ -14,12 +14,14 @@ import msgspec
 from gantrymq.errors import ConfigError
 from gantrymq.spark.options.settings import parse_options
 from gantrymq.spark.pipelines.describe.addresses import scheme_of, wrong_places
+from gantrymq.spark.pipelines.describe.mysql_address import MysqlAddress
 from gantrymq.spark.pipelines.job import (
     Allowed,
     Body,
     Changes,
     Events,
     Job,
+    MysqlTarget,
     ParquetTarget,
     PostgresqlTarget,
     Run,
@@ -208,7 +210,12 @@ def _targets(job: Job) -> Iterator[Problem]:
             yield Problem(key, f"{name!r} is not a name; use letters, digits, - and _, and begin with a letter")
         if not target.sql.strip():
             yield Problem(f"{key}.sql", "write a query of the view events, or leave the key out for all columns")
-        if isinstance(target, PostgresqlTarget):
+        if isinstance(target, MysqlTarget):
+            try:
+                MysqlAddress.of(target.url)
+            except ConfigError as error:
+                yield Problem(f"{key}.url", str(error))
+        if isinstance(target, PostgresqlTarget | MysqlTarget):
             if not target.key:
                 yield Problem(f"{key}.key", "name the columns by which a row is updated")
             if not _SQL_NAME.fullmatch(target.table):
@@ -227,7 +234,8 @@ def _targets(job: Job) -> Iterator[Problem]:
 def _place(target: Target) -> str:
     path = getattr(target, "path", None)
     if path is None:
-        return f"{type(target).__name__} {getattr(target, 'table', '')}"
+        where = [getattr(target, name, "") for name in ("dsn", "url", "catalog", "table", "topic")]
+        return f"{type(target).__name__} {where}"
     return path.rstrip("/") if scheme_of(path) else os.path.normpath(path)
 
 
@@ -292,6 +300,11 @@ ONLY_ADDED: Final = (
     "all events as rows, use a job without [changes]"
 )
 
+NOT_CHANGED: Final = (
+    "a job with [changes] cannot write to MySQL, because nothing remembers its deletes there; use delta, iceberg or "
+    "postgresql. Without [changes], a row with a known key is updated"
+)
+
 
 def problems_of_changes(job: Job) -> Iterator[tuple[str, str]]:
     """The keys of the job file that are wrong, each with what to do."""
@@ -322,5 +335,7 @@ def _targets_of_changes(job: Job) -> Iterator[tuple[str, str]]:
     for name, target in job.targets.items():
         if isinstance(target, ParquetTarget):
             yield f"targets.{name}.type", ONLY_ADDED
+        elif isinstance(target, MysqlTarget):
+            yield f"targets.{name}.type", NOT_CHANGED
         elif isinstance(target, PostgresqlTarget) and set(target.key) != set(key):
             yield f"targets.{name}.key", f"in a job with [changes] it must be changes.key, so: {', '.join(key)}"

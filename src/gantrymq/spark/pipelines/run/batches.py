@@ -36,9 +36,9 @@ from gantrymq.spark.pipelines.run.projections import (
     without_keys,
 )
 from gantrymq.spark.pipelines.run.rows_of_others import Comparison
+from gantrymq.spark.pipelines.targets.databases import Databases
 from gantrymq.spark.pipelines.targets.object_stores import disk_of
 from gantrymq.spark.pipelines.targets.port import Columns, RowRefused, Writer, dead_letter_columns
-from gantrymq.spark.pipelines.targets.postgresql.connection import Databases
 from gantrymq.spark.pipelines.targets.rows_by_key import distinct
 from gantrymq.spark.pipelines.targets.rows_by_key import without as without_known
 from gantrymq.spark.pipelines.targets.staging import Staged, described, refusal_in, staged_by_tasks

@@ -1,7 +1,9 @@
-"""Which values of a column another type of column can have without changing them. Arrow masks, no I/O."""
+"""Which values of a column another type of column can have without changing them, and rows as values of Python. No
+I/O."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,3 +73,9 @@ def indices(mask: Any) -> list[int]:
     import pyarrow.compute as pc
 
     return list(pc.indices_nonzero(mask).to_pylist())
+
+
+def tuples(rows: pa.Table) -> Iterator[Sequence[Any]]:
+    """The values of each row."""
+    for batch in rows.to_batches():
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

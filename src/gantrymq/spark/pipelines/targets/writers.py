@@ -9,24 +9,26 @@ from typing import TYPE_CHECKING
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import Disk, OsDisk
 from gantrymq.spark.pipelines.changes.applying import Applying
-from gantrymq.spark.pipelines.describe.job_rules import ONLY_ADDED
+from gantrymq.spark.pipelines.describe.job_rules import NOT_CHANGED, ONLY_ADDED
 from gantrymq.spark.pipelines.job import (
     DeltaTarget,
     IcebergTarget,
+    MysqlTarget,
     ParquetTarget,
     PostgresqlTarget,
     TableTarget,
     Target,
     TopicTarget,
 )
+from gantrymq.spark.pipelines.targets.databases import Databases
 from gantrymq.spark.pipelines.targets.growth import TableDiffers
 from gantrymq.spark.pipelines.targets.object_stores import disk_of
 from gantrymq.spark.pipelines.targets.parquet.tables import description_of
 from gantrymq.spark.pipelines.targets.port import Columns, Writer
-from gantrymq.spark.pipelines.targets.postgresql.connection import Databases
 
 if TYPE_CHECKING:
-    pass
+    from gantrymq.spark.pipelines.targets.mysql.writer import MysqlWriter
+    from gantrymq.spark.pipelines.targets.postgresql.writer import PostgresqlWriter
 
 
 def is_there(name: str, target: TableTarget, disk: Disk) -> bool:
@@ -42,13 +44,23 @@ def is_there(name: str, target: TableTarget, disk: Disk) -> bool:
         from gantrymq.spark.pipelines.targets.iceberg.writer import IcebergWriter
 
         return IcebergWriter(target).exists()
-    from gantrymq.spark.pipelines.targets.postgresql.writer import PostgresqlWriter, Upserts
-
-    writer = PostgresqlWriter(target, name, Databases(), Upserts(target.key))
+    writer = _in_database(target, name, Databases())
     try:
         return writer.exists()
     finally:
         writer.close()
+
+
+def _in_database(
+    target: PostgresqlTarget | MysqlTarget, name: str, databases: Databases
+) -> PostgresqlWriter | MysqlWriter:
+    if isinstance(target, MysqlTarget):
+        from gantrymq.spark.pipelines.targets.mysql.writer import MysqlWriter
+
+        return MysqlWriter(target, name, databases)
+    from gantrymq.spark.pipelines.targets.postgresql.writer import PostgresqlWriter, Upserts
+
+    return PostgresqlWriter(target, name, databases, Upserts(target.key))
 
 
 def place_of(target: TableTarget) -> str:
@@ -90,6 +102,12 @@ def open_writer(
         rows = PostgresqlWriter(target, name, databases, Upserts(target.key))
         rows.make()
         return rows
+    if isinstance(target, MysqlTarget):
+        from gantrymq.spark.pipelines.targets.mysql.writer import MysqlWriter
+
+        mysql = MysqlWriter(target, name, databases)
+        mysql.make(columns.arrow)
+        return mysql
     assert_topic: TopicTarget = target
     from gantrymq.spark.pipelines.targets.topic import TopicWriter
 
@@ -103,8 +121,8 @@ def open_change_writer(
 
     Raises ConfigError for a table whose rows cannot change, and when its library is missing.
     """
-    if isinstance(target, ParquetTarget):
-        raise ConfigError(f"targets.{name}.type: {ONLY_ADDED}")
+    if isinstance(target, ParquetTarget | MysqlTarget):
+        raise ConfigError(f"targets.{name}.type: {ONLY_ADDED if isinstance(target, ParquetTarget) else NOT_CHANGED}")
     # Imported here: each module needs a library of its own.
     if isinstance(target, DeltaTarget):
         from gantrymq.spark.pipelines.targets.delta.changes import DeltaChanges
@@ -169,4 +187,12 @@ def _lacking(name: str, target: TableTarget, columns: Columns) -> str:
         finally:
             databases.close()
         return f"targets.{name}: a run begins with {statement}" if statement else ""
+    elif isinstance(target, MysqlTarget):
+        from gantrymq.spark.pipelines.targets.mysql.writer import MysqlWriter
+
+        mysql = MysqlWriter(target, name, Databases())
+        try:
+            mysql.check(columns.arrow)
+        finally:
+            mysql.close()
     return f"targets.{name}: a run gives the table {growing}" if growing else ""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.job import PostgresqlTarget
+from gantrymq.spark.pipelines.targets.databases import Databases
 from gantrymq.spark.pipelines.targets.growth import TableDiffers, type_name
-from gantrymq.spark.pipelines.targets.postgresql.connection import Databases
 from gantrymq.spark.pipelines.targets.postgresql.limits import COLUMNS, Column
+from gantrymq.spark.pipelines.targets.postgresql.server import PostgresqlServer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +54,7 @@ def _statement(
         raise ConfigError(
             f"the target postgresql needs the package psycopg; run: pip install 'gantrymq[postgresql]' ({error})"
         ) from error
-    connected = databases.at(target.dsn, name)
+    connected = databases.at(PostgresqlServer(target.dsn), name)
     table = sql.Identifier(*target.table.split("."))
     try:
         with connected() as connection:

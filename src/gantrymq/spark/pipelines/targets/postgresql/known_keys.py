@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from gantrymq.spark.pipelines.targets.exact_values import tuples
 from gantrymq.spark.pipelines.targets.postgresql.limits import Column, unfit
-from gantrymq.spark.pipelines.targets.postgresql.rows import is_of_rows, tuples
+from gantrymq.spark.pipelines.targets.postgresql.rows import is_of_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

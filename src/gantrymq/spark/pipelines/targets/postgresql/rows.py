@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from gantrymq.spark.pipelines.targets.exact_values import tuples
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,9 +99,3 @@ def said_by(error: Any) -> str:
     """Why the server refuses a row."""
     parts = [error.diag.message_primary or str(error), error.diag.message_detail]
     return "PostgreSQL refuses the row: " + "; ".join(one for one in parts if one)
-
-
-def tuples(rows: pa.Table) -> Iterator[Sequence[Any]]:
-    """The values of each row."""
-    for batch in rows.to_batches():
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gantrymq.runtime.rng import SystemRng
+from gantrymq.spark.pipelines.targets.exact_values import tuples
 from gantrymq.spark.pipelines.targets.postgresql.limits import Column, unfit
-from gantrymq.spark.pipelines.targets.postgresql.rows import is_of_rows, said_by, tuples
+from gantrymq.spark.pipelines.targets.postgresql.rows import is_of_rows, said_by
 from gantrymq.spark.pipelines.targets.staging import Staged
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ import msgspec
 
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.job import PostgresqlTarget
+from gantrymq.spark.pipelines.targets.databases import Databases, Part
 from gantrymq.spark.pipelines.targets.port import NOBODY, RowRefused
-from gantrymq.spark.pipelines.targets.postgresql.connection import Databases, Part
 from gantrymq.spark.pipelines.targets.postgresql.known_keys import known_keys
 from gantrymq.spark.pipelines.targets.postgresql.limits import COLUMNS, Column, unfit
 from gantrymq.spark.pipelines.targets.postgresql.rows import Insertion, is_of_rows
+from gantrymq.spark.pipelines.targets.postgresql.server import PostgresqlServer
 from gantrymq.spark.pipelines.targets.postgresql.stage import CopyStage, StagingTable
 from gantrymq.spark.pipelines.targets.postgresql.stage import Part as CopiedPart
 from gantrymq.spark.pipelines.targets.staging import Stage, Staged, TargetAway, refusal_in, rows_in
@@ -81,7 +82,7 @@ class PostgresqlWriter:
         self._target_id = f"{name}: {target.table}"
         """A target that writes to another table is another one, also in a job that has a copy of the checkpoint."""
         self._table = sql.Identifier(*target.table.split("."))
-        self._connected = databases.at(target.dsn, name)
+        self._connected = databases.at(PostgresqlServer(target.dsn), name)
         self._write = write
         self._staged: pa.Table | None = None
         self._staging: StagingTable | None = None

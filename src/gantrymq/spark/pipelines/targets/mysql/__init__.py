@@ -1,0 +1,1 @@
+"""Tables in MySQL and MariaDB, written with PyMySQL."""
