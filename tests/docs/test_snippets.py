@@ -60,7 +60,7 @@ def with_what_is_left_out(text: str) -> dict[str, Any]:
     """A job of which a page shows a part: the parts that every job has."""
     shown = tomllib.loads(text)
     whole = tomllib.loads(block_with("docs/pipelines.md", 'subscribe = "orders-paid"').text)
-    added = {key: value for key, value in whole.items() if key not in {"body", "events", *shown}}
+    added = {key: value for key, value in whole.items() if key not in {"events", *shown}}
     return {**added, **shown} if "changes" in shown else {**added, "events": whole["events"], **shown}
 
 

@@ -143,7 +143,7 @@ class MysqlTarget(Section, frozen=True, kw_only=True, tag_field="type", tag="mys
     """A table in MySQL or MariaDB, one row for each key. The table must exist, with a unique index of the key."""
 
     url: str
-    """``mysql://user@host:3306/database``. A password is best given by MYSQL_PWD."""
+    """``mysql://user@localhost:3306/database``. A password is best given by MYSQL_PWD."""
     table: str
     key: tuple[str, ...]
     sql: str = "SELECT * FROM events"

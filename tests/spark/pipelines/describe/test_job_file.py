@@ -10,7 +10,16 @@ import pytest
 from gantrymq.errors import ConfigError
 from gantrymq.spark.pipelines.describe.addresses import directory_of
 from gantrymq.spark.pipelines.describe.job_file import read_job
-from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, Job, ParquetTarget, PostgresqlTarget, TopicTarget
+from gantrymq.spark.pipelines.describe.job_rules import JobInvalid
+from gantrymq.spark.pipelines.job import (
+    DeltaTarget,
+    IcebergTarget,
+    Job,
+    MysqlTarget,
+    ParquetTarget,
+    PostgresqlTarget,
+    TopicTarget,
+)
 from gantrymq.spark.pipelines.ready_made.order_paid import FILE
 
 GOOD = """\
@@ -115,14 +124,43 @@ dsn = "dbname=shop"
 table = "shop.pages"
 key = ["id"]
 
+[targets.others]
+type = "postgresql"
+dsn = "dbname=archive"
+table = "shop.pages"
+key = ["id"]
+
+[targets.mysql]
+type = "mysql"
+url = "mysql://shop@127.0.0.1/shop"
+table = "pages"
+key = ["id"]
+
 [targets.delta]
 type = "delta"
 path = "delta"
 """
     )
     job = read_job(written(tmp_path, text))
+    assert isinstance(job.targets["mysql"], MysqlTarget)
     assert isinstance(job.targets["lake"], IcebergTarget) and isinstance(job.targets["rows"], PostgresqlTarget)
     assert job.targets["delta"].sql == "SELECT * FROM events"
+
+
+def test_a_target_in_mysql_that_cannot_work(tmp_path: Path) -> None:
+    rows = '[targets.rows]\ntype = "mysql"\nurl = "mysql://localhost/shop"\ntable = "a.b.c"\nkey = []\n'
+    with pytest.raises(JobInvalid) as raised:
+        read_job(written(tmp_path, GOOD + rows))
+    said = {problem.key: problem.text for problem in raised.value.problems}
+    assert said == {
+        "targets.rows.url": "this is not an address of a database; write mysql://USER@localhost:3306/DATABASE",
+        "targets.rows.key": "name the columns by which a row is updated",
+        "targets.rows.table": "'a.b.c' is not a table name; write table or schema.table",
+    }
+    changes = '[changes]\nkey = ["id"]\norder_by = ["id"]\n'
+    good = rows.replace("mysql://localhost", "mysql://me@localhost").replace("a.b.c", "c").replace("[]", '["id"]')
+    with pytest.raises(JobInvalid, match=r"a job with \[changes\] cannot write to MySQL"):
+        read_job(written(tmp_path, GOOD + good + changes))
 
 
 def test_an_address_is_no_directory_beside_the_job(tmp_path: Path) -> None:

@@ -250,11 +250,14 @@ def test_a_table_that_is_not_there(mariadb: Place) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("postgresql://me@h/shop", "this is not an address of a database; write mysql://USER@HOST:3306/DATABASE"),
-        ("mysql://h/shop", "this is not an address of a database"),
-        ("mysql://me@h", "this is not an address of a database"),
-        ("mysql://me@h:x/shop", "this is not an address"),
-        ("mysql://me@h/shop?tls=1", "the address has the unknown option tls; there is ssl_ca"),
+        (
+            "postgresql://me@localhost/shop",
+            "this is not an address of a database; write mysql://USER@localhost:3306/DATABASE",
+        ),
+        ("mysql://localhost/shop", "this is not an address of a database"),
+        ("mysql://me@localhost", "this is not an address of a database"),
+        ("mysql://me@localhost:x/shop", "this is not an address"),
+        ("mysql://me@localhost/shop?tls=1", "the address has the unknown option tls; there is ssl_ca"),
     ],
 )
 def test_an_address_that_is_none(url: str, said: str) -> None:
@@ -264,6 +267,6 @@ def test_an_address_that_is_none(url: str, said: str) -> None:
 
 
 def test_an_address() -> None:
-    whole = MysqlAddress.of("mysql://me:p%40ss@db.example:3307/shop?ssl_ca=/etc/ca.pem")
-    assert whole == MysqlAddress("db.example", 3307, "me", "p@ss", "shop", "/etc/ca.pem")
-    assert MysqlAddress.of("mysql://me@h/shop") == MysqlAddress("h", 3306, "me", None, "shop", None)
+    whole = MysqlAddress.of("mysql://me:p%40ss@localhost:3307/shop?ssl_ca=/etc/ca.pem")
+    assert whole == MysqlAddress("localhost", 3307, "me", "p@ss", "shop", "/etc/ca.pem")
+    assert MysqlAddress.of("mysql://me@localhost/shop") == MysqlAddress("localhost", 3306, "me", None, "shop", None)

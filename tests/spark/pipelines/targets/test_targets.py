@@ -11,7 +11,7 @@ import pytest
 
 from gantrymq.errors import ConfigError, StoreLocked
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, ParquetTarget, PostgresqlTarget
+from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, MysqlTarget, ParquetTarget, PostgresqlTarget
 from gantrymq.spark.pipelines.targets.databases import Databases
 from gantrymq.spark.pipelines.targets.parquet.tables import NO_VALUE
 from gantrymq.spark.pipelines.targets.port import Columns, Writer
@@ -166,7 +166,7 @@ def test_values_that_cannot_name_a_directory(tmp_path: Path) -> None:
     writer.close()
 
 
-@pytest.mark.parametrize("library", ["deltalake", "pyiceberg", "psycopg"])
+@pytest.mark.parametrize("library", ["deltalake", "pyiceberg", "psycopg", "pymysql"])
 def test_a_library_that_is_missing_is_named(library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
@@ -174,6 +174,7 @@ def test_a_library_that_is_missing_is_named(library: str, tmp_path: Path, monkey
         "deltalake": DeltaTarget(path=f"{tmp_path}/table"),
         "pyiceberg": IcebergTarget(table="a.b", catalog={}),
         "psycopg": PostgresqlTarget(dsn="", table="t", key=("id",)),
+        "pymysql": MysqlTarget(url="mysql://me@localhost/d", table="t", key=("id",)),
     }[library]
     for name in [name for name in sys.modules if name.split(".")[0] == library]:
         monkeypatch.delitem(sys.modules, name)

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from gantrymq.errors import ConfigError
 
-FORM: Final = "mysql://USER@HOST:3306/DATABASE"
+FORM: Final = "mysql://USER@localhost:3306/DATABASE"
 _PORT: Final = 3306
 _TRUSTED: Final = "ssl_ca"
 
