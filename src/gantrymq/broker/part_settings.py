@@ -56,6 +56,7 @@ def transaction_config(config: BrokerConfig, *, promoted: bool = False) -> Trans
         reserved_hours=config.retention.file_reserved_time,
         reject=config.transactions.reject_transaction_message,
         op_message_bytes=config.transactions.transaction_op_msg_max_size,
+        promoted=promoted,
         broker_name=config.identity.broker_name,
     )
 

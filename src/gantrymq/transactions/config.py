@@ -39,5 +39,8 @@ class TransactionConfig:
     op_message_bytes: int = 4_096
     """[transactionOpMsgMaxSize] Bytes of an op message that settles several halves; 1: each has its own."""
 
+    promoted: bool = False
+    """Whether what is open at the start was stored by another machine."""
+
     broker_name: str = ""
     """[brokerName] Travels in check requests; clients copy it into their answers."""

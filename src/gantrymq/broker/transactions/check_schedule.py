@@ -59,8 +59,9 @@ class CheckSchedule:
             self._timer.cancel()
             self._timer = None
 
-    def watch(self, halves: Iterable[OpenHalf]) -> None:
-        """Look at halves when their immunity ends."""
+    def watch(self, halves: Iterable[OpenHalf], *, anew: bool = False) -> None:
+        """Look at halves when their immunity ends. ``anew``: all of it is counted from now on, because another machine
+        stored them, whose clock may be another one."""
         position = self._safety.position
         for half in halves:
             stored_at, immunity_ms = half.stored_at, half.immunity_ms
@@ -73,7 +74,7 @@ class CheckSchedule:
                 # The whole of it when the clock was set forward since the last look: perhaps while this half was on
                 # its way to the disk, and then the difference of two times of the clock is no time that has passed.
                 stepped = ahead_ms - self._ahead_ms >= STEP_MS
-                left_ms = immunity_ms if stepped else min(stored_at + immunity_ms - wall_ms, immunity_ms)
+                left_ms = immunity_ms if stepped or anew else min(stored_at + immunity_ms - wall_ms, immunity_ms)
                 self._ahead_ms = ahead_ms
                 self._until = now + left_ms / 1000
             half.immune_until = self._until  # maybe long ago: a longer immunity would be counted from its storing, too

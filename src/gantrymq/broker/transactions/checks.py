@@ -97,9 +97,9 @@ class TransactionChecks:
         self._times.close()
         self._schedule.close()
 
-    def watch(self, halves: Iterable[OpenHalf]) -> None:
-        """Look at halves when their immunity ends."""
-        self._schedule.watch(halves)
+    def watch(self, halves: Iterable[OpenHalf], *, anew: bool = False) -> None:
+        """Look at halves when their immunity ends. ``anew``: all of it is counted from now on."""
+        self._schedule.watch(halves, anew=anew)
 
     def watch_run(self, halves: Sequence[OpenHalf]) -> None:
         """``watch`` of halves that were stored together."""

@@ -154,7 +154,7 @@ class TransactionCoordinator:
                     for offset in offsets
                 ]
             )
-        self.checks.watch(found.table)
+        self.checks.watch(found.table, anew=self._config.promoted)
         if self._store.queue_range(PARKED, HALF_QUEUE_ID)[1]:
             self._make_parked_topic()
         log.info(
