@@ -128,6 +128,11 @@ async def _able(brokers: Brokers, place: BrokerPlace, *, is_target: bool) -> Non
     if not version.startswith("GantryMQ"):
         raise ConfigError(f"{place.address} is {version or 'not ours'}: it must be started again for another role")
     settings = await brokers.config(place.address)
+    if settings.get("etcdAddr"):
+        raise ConfigError(
+            f"the group of {place.name} elects its primary by itself. To take the role from a broker, stop its process "
+            "(SIGTERM): its replicas get everything first, and another one is elected within a second"
+        )
     if settings.get("haMasterAddress"):
         raise ConfigError(
             f"{place.address} has haMasterAddress, which names one primary for ever. Remove it, so that the name "

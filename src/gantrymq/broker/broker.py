@@ -276,7 +276,9 @@ class Broker:
             config, clock, store, registries, self.coordinator, counters, self.client_limits,
             lambda: invisible(self.popping.consumption.revive_log.ledger),
         )  # fmt: skip
-        watched = self._watched = Watched(store, is_primary)
+        watched = self._watched = Watched(
+            store, is_primary, lambda: None if self.group is None else self.group.leadership.state()
+        )
         watched.port = self._port
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
         declare_event_loop(self.metrics, self.loop_watch)

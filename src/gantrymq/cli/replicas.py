@@ -8,6 +8,7 @@ from typing import Any
 from gantrymq.admin import Admin
 from gantrymq.admin.brokers import BrokerPlace
 from gantrymq.errors import GantryError, RequestRejected
+from gantrymq.protocol.bodies.replication import Election
 
 PRIMARY, REPLICA = "primary", "replica"
 
@@ -35,9 +36,24 @@ async def _said(admin: Admin, place: BrokerPlace) -> dict[str, Any]:
     client = status.ha_client_runtime_info
     if status.master or client is None:
         count = len(status.ha_connection_info)
-        return {"role": PRIMARY, "state": f"{count} replica(s) connected" if count else "no replica is connected"}
+        state = f"{count} replica(s) connected" if count else "no replica is connected"
+        return {"role": PRIMARY, "state": state + _elected(status.election, primary=True)}
     state = client.problem or client.state or ("follows" if client.is_activated else "does not follow")
-    return {"role": REPLICA, "end": client.max_offset or None, "state": state}
+    return {
+        "role": REPLICA,
+        "end": client.max_offset or None,
+        "state": state + _elected(status.election, primary=False),
+    }
+
+
+def _elected(election: Election | None, *, primary: bool) -> str:
+    """What there is to say in a group that elects its primary."""
+    if election is None:
+        return ""
+    problem = f"; {election.problem}" if election.problem else ""
+    if primary:
+        return f"; epoch {election.epoch}, {election.in_sync} in the in-sync set{problem}"
+    return f"; epoch {election.epoch}, {'may' if election.is_member else 'may not'} be elected{problem}"
 
 
 def in_sets(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

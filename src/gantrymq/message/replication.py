@@ -46,6 +46,24 @@ class FollowState:
 
 
 @dataclass(frozen=True, slots=True)
+class ElectionState:
+    """Who is primary of a broker group that elects it, as one of its brokers knows it."""
+
+    epoch: int
+    """Grows with each primary; 0: there was none yet."""
+    primary: str
+    """``host:port`` for clients; empty: there was none yet."""
+    in_sync: int
+    """How many brokers have everything that was acknowledged."""
+    is_member: bool
+    """Whether this broker is one of them, and may be elected."""
+    changed_ms: int
+    """When this broker saw another primary last: ms since 1970; 0: never."""
+    problem: str
+    """Why the record cannot be read or written; empty: it can."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicationState:
     """What a broker says of its log and of the copies."""
 
@@ -56,3 +74,5 @@ class ReplicationState:
     """Of a primary: those that follow at the moment."""
     following: FollowState | None = None
     """Of a replica."""
+    election: ElectionState | None = None
+    """None: the settings say who is primary."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gantrymq.broker.operations.runtime_info import Figures
 from gantrymq.broker.registries.json_file import pretty
 from gantrymq.broker.remoting.client_session import ClientSession
-from gantrymq.message.replication import ReplicationState
-from gantrymq.protocol.bodies.replication import MAX_GAP_NOT_IN_SYNC, HAClient, HAConnection, HAStatus
+from gantrymq.message.replication import ElectionState, ReplicationState
+from gantrymq.protocol.bodies.replication import MAX_GAP_NOT_IN_SYNC, Election, HAClient, HAConnection, HAStatus
 from gantrymq.protocol.bodies.topics import KVTable
 from gantrymq.protocol.body import encode
 from gantrymq.protocol.codes import ResponseCode
@@ -41,6 +41,13 @@ class RuntimeInfoHandler:
         return encode_response(command, ResponseCode.SUCCESS, body=encode(body))
 
 
+def _election(state: ElectionState) -> Election:
+    return Election(
+        epoch=state.epoch, primary=state.primary, in_sync=state.in_sync, is_member=state.is_member,
+        problem=state.problem or None,
+    )  # fmt: skip
+
+
 def ha_status(state: ReplicationState) -> HAStatus:
     """As RocketMQ's tools read it."""
     copies = [
@@ -61,5 +68,5 @@ def ha_status(state: ReplicationState) -> HAStatus:
     return HAStatus(
         master=state.is_primary, master_commit_log_max_offset=state.end if state.is_primary else 0,
         in_sync_slave_nums=sum(copy.in_sync for copy in copies), ha_connection_info=copies,
-        ha_client_runtime_info=client,
+        ha_client_runtime_info=client, election=None if state.election is None else _election(state.election),
     )  # fmt: skip

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gantrymq.broker.replication.port import Port
 from gantrymq.broker.replication.replica import Follower
-from gantrymq.message.replication import ReplicationState
+from gantrymq.message.replication import ElectionState, ReplicationState
 from gantrymq.store.message_store import MessageStore
 
 
 class Watched:
     """The parts of one role that copy the log, as soon as there are any."""
 
-    def __init__(self, store: MessageStore, is_primary: bool) -> None:
+    def __init__(
+        self, store: MessageStore, is_primary: bool, election: Callable[[], ElectionState | None] = lambda: None
+    ) -> None:
+        self.election = election
+        """Who is primary of a broker group that elects it; None: the settings say who is."""
         self._store = store
         self._is_primary = is_primary
         self.port: Port | None = None
@@ -23,4 +29,5 @@ class Watched:
             self._store.written,
             () if self.port is None else self.port.states(),
             None if self.follower is None else self.follower.following(),
+            self.election(),
         )

@@ -41,6 +41,16 @@ class HAClient(Body, frozen=True, kw_only=True):
     """Of ours: why it does not follow."""
 
 
+class Election(Body, frozen=True, kw_only=True):
+    """Of ours: who is primary of a broker group that elects it."""
+
+    epoch: int = 0
+    primary: str = ""
+    in_sync: int = 0
+    is_member: bool = False
+    problem: str | None = None
+
+
 class HAStatus(Body, frozen=True, kw_only=True):
     """The answer to GET_BROKER_HA_STATUS."""
 
@@ -49,3 +59,5 @@ class HAStatus(Body, frozen=True, kw_only=True):
     in_sync_slave_nums: int = 0
     ha_connection_info: list[HAConnection] = msgspec.field(default_factory=list)
     ha_client_runtime_info: HAClient | None = None
+    election: Election | None = None
+    """Of ours; None: the settings say who is primary."""

@@ -20,6 +20,7 @@ from gantrymq.broker.replication.election.record import (
 from gantrymq.broker.replication.election.record_store import NEVER, Held, RecordStore
 from gantrymq.broker.replication.election.rules import Act, Seen, next_act
 from gantrymq.errors import GantryError, RemoteProtocolError, TimedOut, Unreachable
+from gantrymq.message.replication import ElectionState
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.tasks import TaskGroupOwner
 
@@ -124,6 +125,16 @@ class Leadership:
         if not self.epoch:
             return False
         return now - self._beaten_s <= self._terms.lease_s or self._all_follow()
+
+    def state(self) -> ElectionState:
+        """For those who ask."""
+        record = self.record
+        if record is None:
+            return ElectionState(0, "", 0, False, 0, self.problem)
+        return ElectionState(
+            record.epoch, record.primary.address, len(record.in_sync), may_stand(record, self.me.disk),
+            self.changed_ms, self.problem,
+        )  # fmt: skip
 
     # ---- life
 
