@@ -54,6 +54,12 @@ def _require_positive(section: object, *names: str) -> None:
             raise ConfigError(f"{key_of(name)} is {getattr(section, name)}; it must be positive")
 
 
+def urls_of(addresses: str) -> tuple[str, ...]:
+    """``host:port;https://host:port`` as URLs."""
+    texts = (text.strip().rstrip("/") for text in addresses.split(";"))
+    return tuple(text if "://" in text else f"http://{text}" for text in texts if text)
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Who the broker is, and what it may do."""
@@ -133,8 +139,7 @@ class ReplicationSettings:
     @property
     def etcd(self) -> tuple[str, ...]:
         """The nodes of ``etcdAddr``, as URLs."""
-        texts = (text.strip().rstrip("/") for text in self.etcd_addr.split(";"))
-        return tuple(text if "://" in text else f"http://{text}" for text in texts if text)
+        return urls_of(self.etcd_addr)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ OPTIONS: Final[dict[str, Options]] = {
         "--namesrv-port": ("name_server_port", int),
         "--name-server-http-port": ("name_server_http_port", int),
         "--brokers": ("brokers", int),
+        "--replicas": ("replicas", int),
     },
     "nameserver": {
         "--config": ("config", Path),

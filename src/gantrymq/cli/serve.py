@@ -75,12 +75,18 @@ def server(
         typer.Option(help="So many brokers, each a process with its own part (broker-0, broker-1 ...) of the store "
                           "directory, on --listen-port, +10, +20 ... One that dies is started again."),
     ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(help="So many brokers of one name, each a process with its own part (replica-1, replica-2 ...) of "
+                          "the store directory, that elect their primary: for trying. Needs etcd; see "
+                          "docs/election.md."),
+    ] = None,
     log_level: LogLevel = "warning",
 ) -> None:  # fmt: skip
     """Run a name server and a broker in one process. Stop it with Ctrl-C.
 
     Without options: name server on port 9876, broker on port 10911, messages in ./gantry-store. One broker uses one
-    core; --brokers N runs N of them behind this name server.
+    core; --brokers N runs N of them behind this name server. --replicas 3 runs three copies of one broker.
     """
     serving_server.server(
         config=config,
@@ -94,6 +100,7 @@ def server(
         grpc_port=grpc_port,
         broker_name=broker_name,
         brokers=brokers,
+        replicas=replicas,
         tls_config=tls_config,
         log_level=log_level,
     )

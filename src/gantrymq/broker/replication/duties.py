@@ -13,10 +13,10 @@ from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.replication.copies import Copies
 from gantrymq.broker.replication.dialects import DEFAULT_PACE, DefaultPrimary, DefaultReplica
 from gantrymq.broker.replication.election.in_sync import InSync
-from gantrymq.broker.replication.election.member import GroupMember
+from gantrymq.broker.replication.election.member import NOT_ELECTED, GroupMember
 from gantrymq.broker.replication.port import Port
 from gantrymq.broker.replication.promotion import joins
-from gantrymq.broker.replication.replica import Follower
+from gantrymq.broker.replication.replica import NOT_KNOWN, Follower
 from gantrymq.broker.replication.surplus import keep
 from gantrymq.broker.replication.tables import Tables
 from gantrymq.broker.replication.watched import Watched
@@ -113,6 +113,7 @@ def following(
     follower = watched.follower = Follower(
         outside.network, outside.clock, store, ha_address, joining, registration.look_for_primary,
         DefaultReplica if group is None else group.talk_as_replica, DEFAULT_PACE if group is None else group.pace,
+        NOT_KNOWN if group is None else NOT_ELECTED,
     )  # fmt: skip
     tables = Tables(client, outside.clock, store, registries, address)
 

@@ -23,6 +23,11 @@ CONNECT_S: Final = 5.0
 DIVERGED_AGAIN_S: Final = 30.0
 """When the logs differ: a person has to act, and may have done so."""
 
+NOT_KNOWN: Final = (
+    "the address of the primary is not known: set haMasterAddress, or namesrvAddr to a name server that knows a primary"
+    " of this brokerName"
+)
+
 
 class Target(Protocol):
     """What is written of the store. Positions are log offsets in bytes."""
@@ -72,9 +77,10 @@ class Follower:
     def __init__(
         self, network: Network, clock: Clock, target: Target, primary: Callable[[], str], joining: Joining,
         look: Callable[[], None], talk: Callable[[], ReplicaSide] = DefaultReplica, pace: Pace = DEFAULT_PACE,
+        nobody: str = NOT_KNOWN,
     ) -> None:  # fmt: skip
         """``look``: asked to find out where the primary is, when it is not where it was. ``talk``: makes what a
-        connection talks."""
+        connection talks. ``nobody``: what to say while there is no primary."""
         self._network = network
         self._clock = clock
         self._target = target
@@ -82,6 +88,7 @@ class Follower:
         self._joining = joining
         self._look = look
         self._talk = talk
+        self._nobody = nobody
         self.pace: Final = pace
         self._followed = ""
         """The address whose log this one continued last."""
@@ -136,10 +143,7 @@ class Follower:
                 pause = await self._attempt(address)
             else:
                 pause = self.pace.again
-                self._note(
-                    "the address of the primary is not known: set haMasterAddress, or namesrvAddr to a name server "
-                    "that knows a primary of this brokerName"
-                )
+                self._note(self._nobody)
             if self.state is State.AWAY:
                 self._look()
             await self._clock.sleep(pause)

@@ -13,8 +13,10 @@ from gantrymq.cli.serving.access import access_of_name_server, check_inner_accou
 from gantrymq.cli.serving.broker import running_broker
 from gantrymq.cli.serving.nameserver import running_name_server
 from gantrymq.cli.serving.network import server_network
+from gantrymq.cli.serving.replicas import elected, group_plans, running_etcd, write_config
 from gantrymq.cli.serving.running import Started, run, say
 from gantrymq.cli.serving.settings import check_single, name_server_port_of, numeric_ip, settings_of
+from gantrymq.errors import ConfigError
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.runtime.addresses import ANY, EVERYWHERE, LOOPBACK, LOOPBACK_V6, address_of, is_loopback, split_address
 from gantrymq.runtime.clock import SystemClock
@@ -33,6 +35,7 @@ def server(
     grpc_port: int | None = None,
     broker_name: str | None = None,
     brokers: int | None = None,
+    replicas: int | None = None,
     tls_config: Path | None = None,
     log_level: str = "warning",
 ) -> None:
@@ -55,6 +58,12 @@ def server(
             cluster_name=settings.identity.broker_cluster_name,
         )  # fmt: skip
         check_inner_account(settings)
+        if replicas is not None:
+            if brokers is not None:
+                raise ConfigError("give --brokers or --replicas: a group has one broker that takes messages")
+            options = _options(address, listen, log_level, flush, tls_config)
+            return _group(group_plans(replicas, Path(settings.store.store_path_root_dir), settings), settings, names,
+                          name_server_http_port, options, network, config)  # fmt: skip
         if brokers is None:
             check_single(Path(settings.store.store_path_root_dir))
             return _server(settings, names, name_server_http_port, config, network)
@@ -66,13 +75,19 @@ def server(
         )  # fmt: skip
         for path in supervise.left_out(brokers, root):
             say(f"warning: nobody serves the messages in {path}; start with more --brokers to reach them")
-        options = ["--host", address, "--bind", listen, "--log-level", log_level]
+        options = _options(address, listen, log_level, flush, tls_config)
         options += ["--config", str(config.resolve())] if config is not None else []
-        options += ["--flush", flush] if flush is not None else []
-        options += ["--tls-config", str(tls_config.resolve())] if tls_config is not None else []
         return _servers(wanted, names, name_server_http_port, options, network)
 
     run("server", program, log_level)
+
+
+def _options(address: str, listen: str, log_level: str, flush: str | None, tls_config: Path | None) -> list[str]:
+    """Of each broker process."""
+    options = ["--host", address, "--bind", listen, "--log-level", log_level]
+    options += ["--flush", flush] if flush is not None else []
+    options += ["--tls-config", str(tls_config.resolve())] if tls_config is not None else []
+    return options
 
 
 def _known_here(listen_host: str) -> str:
@@ -112,3 +127,27 @@ async def _servers(
         await stack.enter_async_context(supervise.running(children))
         reached = ", ".join(f"broker {child.plan.name} {child.address}" for child in children)
         yield f"{where}, {reached}, stores in {plans[0].store.parent}"
+
+
+@asynccontextmanager
+async def _group(
+    plans: list[supervise.Plan], settings: BrokerConfig, name_server: NameServerConfig, http_port: int,
+    options: list[str], network: Network, file: Path | None,
+) -> AsyncIterator[str]:  # fmt: skip
+    root = plans[0].store.parent
+    async with AsyncExitStack() as stack:
+        given = ";".join(settings.replication.etcd)
+        etcd = given or await stack.enter_async_context(running_etcd(root))
+        where = await stack.enter_async_context(running_name_server(name_server, network, (LOOPBACK, http_port)))
+        port = split_address(where.removeprefix("name server ").partition(",")[0])[1]
+        known_as = address_of(_known_here(name_server.listen_host), port)
+        children = []
+        for number, plan in enumerate(plans, 1):
+            own = ["--config", str(write_config(plan, number, etcd, file).resolve())]
+            command = supervise.command_of(plan, known_as, [*options, *own])
+            children.append(supervise.Child(replace(plan, name=f"replica-{number}"), command, SystemClock(), say))
+        await stack.enter_async_context(supervise.running(children))
+        primary = await elected(settings, etcd)
+        reached = ", ".join(child.address for child in children)
+        group = f"broker group {plans[0].name} ({reached})"
+        yield f"{where}, {group}, the primary is {primary}, etcd {etcd}, stores in {root}"

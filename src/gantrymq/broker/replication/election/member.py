@@ -20,6 +20,7 @@ from gantrymq.broker.replication.watched import Watched
 from gantrymq.runtime.addresses import address_of
 from gantrymq.store.message_store import MessageStore
 
+NOT_ELECTED: Final = "the group has no primary to follow at the moment"
 AWAY_S: Final = 1.0
 """A member without a connection for so long leaves the in-sync set."""
 BEATS: Final = 6
