@@ -41,6 +41,16 @@ class Directory:
         self._save = save
         self.changed: Final[list[Callable[[], None]]] = []
 
+    @property
+    def content(self) -> Content:
+        """Everything, at this moment."""
+        return self._content
+
+    def take(self, content: Content) -> None:
+        """Have the users and policies of another server, from now on; durable when this returns. Raises StoreError."""
+        if content != self._content:
+            self._commit(content)
+
     def user(self, name: str) -> User | None:
         return self._content.users.get(name)
 

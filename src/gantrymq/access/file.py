@@ -34,8 +34,13 @@ def open_directory(disk: Disk, folder: str) -> Directory:
 
 
 def _read(disk: Disk, path: str) -> Content:
+    return decoded(read_whole(disk, path), path)
+
+
+def decoded(data: bytes, path: str) -> Content:
+    """What a file holds. ``path``: for the sentence of the ConfigError that is raised when it cannot be used."""
     try:
-        stored = msgspec.json.decode(read_whole(disk, path), type=_Stored)
+        stored = msgspec.json.decode(data, type=_Stored)
         users = [user_of(body) for body in stored.users]
         grants = {name_of_subject(body.subject): grants_of(body) for body in stored.acls}
     except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
@@ -43,11 +48,15 @@ def _read(disk: Disk, path: str) -> Content:
     return Content({user.name: user for user in users}, grants)
 
 
-def _write(disk: Disk, path: str, content: Content) -> None:
+def encoded(content: Content) -> bytes:
+    """What the file holds: with the secrets."""
     stored = _Stored(
         [user_body(user, with_secret=True) for _, user in sorted(content.users.items())],
         [grants_body(name, grants) for name, grants in sorted(content.grants.items())],
     )
+    return msgspec.json.format(msgspec.json.encode(stored), indent=1) + b"\n"
+
+
+def _write(disk: Disk, path: str, content: Content) -> None:
     disk.make_dirs(os.path.dirname(path))
-    data = msgspec.json.format(msgspec.json.encode(stored), indent=1)
-    write_durably(disk, path, data + b"\n", private=True)
+    write_durably(disk, path, encoded(content), private=True)

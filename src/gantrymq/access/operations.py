@@ -159,6 +159,8 @@ SEE_CLUSTER: Final = Operation("see figures, settings, users or transactions", o
 LIST_CLUSTER: Final = Operation("list everything of a kind", on_cluster=_LIST)
 CHANGE_CLUSTER: Final = Operation("change settings", on_cluster=_UPDATE)
 CHANGE_USERS: Final = Operation("change users or policies", on_cluster=_UPDATE, writes=True)
+COPY_TABLES: Final = Operation("copy the tables of a broker", on_cluster=_UPDATE, writes=True)
+"""With the secrets of users. A replica refuses it as it refuses writes: copies are made of the primary."""
 CHANGE_MESSAGES: Final = Operation("roll back pops, or delete what has no topic", on_cluster=_UPDATE, writes=True)
 
 # Name servers. The cluster of the name server, too: a broker of any cluster could say that it has all topics of others.

@@ -42,12 +42,14 @@ from gantrymq.broker.operations.send_halves import HalvesSends
 from gantrymq.broker.operations.settings import SettingsAdministration
 from gantrymq.broker.operations.summaries import Overviews
 from gantrymq.broker.operations.table_changes import TableChanges
+from gantrymq.broker.operations.table_copies import MODES, ORDER, TableCopies
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.outside import Outside, Place
 from gantrymq.broker.part_settings import store_config, timer_rules, transaction_config
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.pop.assignments import RouteSource
 from gantrymq.broker.pop.ledger import invisible
+from gantrymq.broker.registries.json_file import pretty
 from gantrymq.broker.registries.registries import Registries
 from gantrymq.broker.replication.watched import Watched
 from gantrymq.broker.transactions.coordinator import TransactionCoordinator
@@ -228,7 +230,14 @@ def _administration(
         ResumeOperation(store, parts.waiting.coordinator),
         Explaining(lambda: _explanations(parts)),
         Overviews(store, registries, statistics, clock, lambda: invisible(popping.consumption.revive_log.ledger)),
-    )
+        TableCopies(
+            registries, parts.waiting.delay.content,
+            {
+                MODES: lambda: popping.assignments.modes().encode().decode(),
+                ORDER: lambda: pretty(popping.consumption.blocks.content()),
+            },
+        ),
+    )  # fmt: skip
 
 
 def _explanations(parts: Parts) -> TransactionExplanations:

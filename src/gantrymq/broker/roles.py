@@ -111,10 +111,10 @@ def _primary(on: OnDuty) -> list[Duty]:
 
 
 def _replica(on: OnDuty) -> list[Duty]:
-    parts = on.parts
+    parts, access = on.parts, on.access
     follows = following(
         parts.config, parts.outside, parts.store, parts.registries, parts.replication, on.client, on.registration,
-        on.joined, on.group,
+        on.joined, on.group, access,
     )  # fmt: skip
     notes = [] if on.group is None else noting(parts.outside.clock, parts.store)
     return [*notes, *_of_every_role(on), *follows]  # name servers tell where the primary is

@@ -135,6 +135,9 @@ class RequestCode(enum.IntEnum):
     """How many transactions are undecided, by whom, and what was decided, as JSON. Only GantryMQ has it."""
     SUMMARIZE = 32043
     """All topics, groups or clients of a broker at a glance, as JSON. Only GantryMQ has it."""
+    COPY_TABLES = 32044
+    """What a replica takes beside the log, as far as it has changed: ``protocol.bodies.copied_tables``. Only GantryMQ
+    has it."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

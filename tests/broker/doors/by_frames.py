@@ -23,6 +23,7 @@ from gantrymq.message.transaction import HalfEnd, LocalTransactionState
 from gantrymq.protocol import lenient_json
 from gantrymq.protocol.batch import encode_batch
 from gantrymq.protocol.bodies import progress
+from gantrymq.protocol.bodies.copied_tables import CopiedTables, KnownTables
 from gantrymq.protocol.bodies.groups import GroupForbidden, GroupList
 from gantrymq.protocol.bodies.heartbeat import CheckClient, ConsumerIdList, HeartbeatData
 from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
@@ -451,6 +452,10 @@ class ByFrames:
             [one.group for one in groups.groups if one.topics or one.members],
             sorted((one.kind, one.group) for one in clients.clients),
         )
+
+    @asks("administration.copies.changed")
+    def copied_tables(self) -> list[str]:
+        return sorted(CopiedTables.decode(self._ask(Code.COPY_TABLES, body=KnownTables().encode()).body).tables)
 
     @asks("administration.questions.running_info")
     def running_info(self, group: str, client_id: str) -> None:

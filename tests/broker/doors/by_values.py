@@ -402,6 +402,10 @@ class ByValues:
         groups = self._now(lambda do: [one.group for one in of(do).groups() if one and (one.topics or one.members)])
         return topics, groups, self._now(lambda do: sorted((one.kind, one.group) for one in of(do).clients()))
 
+    @asks("administration.copies.changed")
+    def copied_tables(self) -> list[str]:
+        return self._now(lambda do: sorted(do.administration.copies.changed({}, None).tables))
+
     @asks("administration.questions.running_info")
     def running_info(self, group: str, client_id: str) -> None:
         self._later(lambda do, done: do.administration.questions.running_info(group, client_id, None, done))

@@ -99,6 +99,7 @@ def joined(by: Any) -> Any:
     found = (
         by.client_ids("readers"), by.consumers("readers", "orders"), by.producers("payments"),
         by.lock("readers", "orders"), by.overviews(), by.reported_positions("readers", "orders"),
+        by.copied_tables(),
     )  # fmt: skip
     by.leave("readers")
     by.check_subscription("readers", "orders", "a > 1")

@@ -126,6 +126,7 @@ _TOOLS: Final[Mapping[int, Row]] = {
         group=(Field("consumerGroup"),),
     ),
     Code.SUMMARIZE: _SEE,
+    Code.COPY_TABLES: _is(does.COPY_TABLES),
     Code.GET_BROKER_CONSUME_STATS: _SEE,
     Code.QUERY_TOPIC_CONSUME_BY_WHO: _is(does.GET_TOPIC, topic="topic"),
     Code.QUERY_TOPICS_BY_CONSUMER: _is(does.GET_GROUP, group="group"),

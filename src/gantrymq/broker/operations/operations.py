@@ -30,6 +30,7 @@ from gantrymq.broker.operations.send_halves import HalvesSends
 from gantrymq.broker.operations.settings import SettingsAdministration
 from gantrymq.broker.operations.summaries import Overviews
 from gantrymq.broker.operations.table_changes import TableChanges
+from gantrymq.broker.operations.table_copies import TableCopies
 from gantrymq.broker.operations.topics import TopicAdministration
 from gantrymq.broker.pop.assembly import Popping
 from gantrymq.broker.pop.assignments import RouteSource
@@ -80,6 +81,7 @@ class Administration:
     resumes: ResumeOperation
     explaining: Explaining
     overviews: Overviews
+    copies: TableCopies
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,10 @@ from gantrymq.broker.remoting.send_halves import HalvesHandler
 from gantrymq.broker.remoting.send_reply import SendReplyHandler
 from gantrymq.broker.remoting.settings import SettingsHandler
 from gantrymq.broker.remoting.summaries import SummaryHandler
+from gantrymq.broker.remoting.table_copies import CopiesHandler
 from gantrymq.broker.remoting.timer import TimerHandler
 from gantrymq.broker.remoting.topic_admin import TopicHandler
+from gantrymq.broker.users import Users
 from gantrymq.runtime.clock import Clock
 
 
@@ -62,7 +64,7 @@ def handlers_of(
         ),
         _pops(config, operations.consuming.popping),
         _clients(operations),
-        _tools(clock, operations.administration),
+        _tools(clock, operations.administration, operations.users),
     )
 
 
@@ -95,7 +97,7 @@ def _clients(operations: Operations) -> ClientHandlers:
     )
 
 
-def _tools(clock: Clock, operations: Administration) -> ToolHandlers:
+def _tools(clock: Clock, operations: Administration, users: Users | None) -> ToolHandlers:
     """The handlers of what tools ask."""
     changes = operations.changes
     return ToolHandlers(
@@ -109,4 +111,5 @@ def _tools(clock: Clock, operations: Administration) -> ToolHandlers:
         CleaningHandler(operations.cleaning),
         RuntimeInfoHandler(operations.figures),
         SummaryHandler(operations.overviews, clock),
+        CopiesHandler(operations.copies, users),
     )

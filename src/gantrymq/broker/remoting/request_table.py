@@ -25,6 +25,7 @@ from gantrymq.broker.remoting.send_batch import SendBatchHandler
 from gantrymq.broker.remoting.send_reply import SendReplyHandler
 from gantrymq.broker.remoting.settings import SettingsHandler
 from gantrymq.broker.remoting.summaries import SummaryHandler
+from gantrymq.broker.remoting.table_copies import CopiesHandler
 from gantrymq.broker.remoting.timer import TimerHandler
 from gantrymq.broker.remoting.topic_admin import TopicHandler
 from gantrymq.protocol.codes import RequestCode
@@ -153,6 +154,7 @@ class ToolHandlers:
     cleaning: CleaningHandler
     runtime: RuntimeInfoHandler
     summaries: SummaryHandler
+    copies: CopiesHandler
 
     def table(self) -> Table:
         return {
@@ -195,6 +197,7 @@ class ToolHandlers:
             RequestCode.DELETE_EXPIRED_COMMITLOG: self.cleaning.expired_log,
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime.runtime_info,
             RequestCode.SUMMARIZE: self.summaries.summarize,
+            RequestCode.COPY_TABLES: self.copies.changed,
         }
 
 

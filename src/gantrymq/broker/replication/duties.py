@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from gantrymq.access.opening import Access
 from gantrymq.broker.config_sections import SYNC_MASTER
 from gantrymq.broker.duty import Duty, repeated
 from gantrymq.broker.live_config import LiveConfig
@@ -92,8 +93,9 @@ def noting(clock: Clock, store: MessageStore) -> list[Duty]:
 def following(
     config: LiveConfig, outside: Outside, store: MessageStore, registries: Registries, watched: Watched,
     client: RemotingClient, registration: Registration, joined: Callable[[], None], group: GroupMember | None,
+    access: Access | None,
 ) -> list[Duty]:  # fmt: skip
-    """Of a replica: its log, and its tables. ``joined``: see ``JoiningStore``."""
+    """Of a replica: its log, and its tables. ``joined``: see ``JoiningStore``. ``access``: users of this broker."""
 
     def ha_address() -> str:
         if group is not None:
@@ -115,7 +117,7 @@ def following(
         DefaultReplica if group is None else group.talk_as_replica, DEFAULT_PACE if group is None else group.pace,
         NOT_KNOWN if group is None else NOT_ELECTED,
     )  # fmt: skip
-    tables = Tables(client, outside.clock, store, registries, address)
+    tables = Tables(client, outside.clock, store, registries, address, access)
 
     def start() -> None:
         store.safety.grown.append(follower.grown)
