@@ -404,7 +404,7 @@ class ByValues:
 
     @asks("administration.copies.changed")
     def copied_tables(self) -> list[str]:
-        return self._now(lambda do: sorted(do.administration.copies.changed({}, None).tables))
+        return self._now(lambda do: sorted(do.administration.copies.changed({}, None)))
 
     @asks("administration.questions.running_info")
     def running_info(self, group: str, client_id: str) -> None:

@@ -145,15 +145,20 @@ def test_a_promoted_replica_has_each_topic_that_the_log_names(tmp_path: Path) ->
             await primary.create_topic("points", queues=2)
             await primary.sent("orders", queue_id=2)
             await primary.sent("points", properties=half, queue_id=1)
+            for topic, wait in (("later", "DELAY\x0118\x02"), ("at", "TIMER_DELAY_SEC\x013600\x02")):
+                await primary.create_topic(topic, queues=2)
+                await primary.sent(topic, properties=wait, queue_id=1)
             async with replica_of(primary, tmp_path / "b", ha_master_address=f"127.0.0.1:{port}") as replica:
                 await until(lambda: replica.store.written == primary.broker.store.written)
                 assert replica.topics.get("orders") is None
         async with cluster(tmp_path / "b") as promoted:
             topics = promoted.broker.topics
-            found = {name: topics.get(name) for name in ("orders", "points")}
+            found = {name: topics.get(name) for name in ("orders", "points", "later", "at")}
             assert {name: topic and topic.write_queue_nums for name, topic in found.items()} == {
                 "orders": 3,
                 "points": 2,
+                "later": 2,
+                "at": 2,
             }
             topics.delete("points")
         async with cluster(tmp_path / "b") as later:

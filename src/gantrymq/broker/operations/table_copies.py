@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from gantrymq.broker.registries.json_file import pretty
 from gantrymq.broker.registries.registries import Registries
-from gantrymq.protocol.bodies.copied_tables import CopiedTable, CopiedTables
 
 TOPICS, GROUPS, OFFSETS, DELAYS, MODES, ORDER, USERS = (
     "topics", "groups", "offsets", "delays", "requestModes", "orderInfo", "users",
@@ -20,6 +19,13 @@ Texts = Mapping[str, Callable[[], str]]
 """The content of small tables, by their names."""
 
 
+class TableCopy(NamedTuple):
+    """One table. Only the primary reads the version."""
+
+    version: str
+    content: str
+
+
 class TableCopies:
     """Of a primary."""
 
@@ -29,8 +35,8 @@ class TableCopies:
         self._delays = delays
         self._small = small
 
-    def changed(self, known: Mapping[str, str], users: Callable[[], str] | None) -> CopiedTables:
-        """Those whose version is not the one that is ``known``. ``users``: the file of users and policies, for
+    def changed(self, known: Mapping[str, str], users: Callable[[], str] | None) -> dict[str, TableCopy]:
+        """By name, those whose version is not the one that is ``known``. ``users``: the file of users and policies, for
         somebody who may have it."""
         registries = self._registries
         versions: dict[str, tuple[str, Callable[[], str]]] = {
@@ -42,13 +48,13 @@ class TableCopies:
             versions[name] = _compared(text())
         if users is not None:
             versions[USERS] = _compared(users())
-        tables: dict[str, CopiedTable] = {}
+        tables: dict[str, TableCopy] = {}
         size = 0
         for name, (version, content) in versions.items():
             if known.get(name) != version and size < ANSWER_CHARACTERS:
-                tables[name] = CopiedTable(version=version, content=content())
+                tables[name] = TableCopy(version, content())
                 size += len(tables[name].content)
-        return CopiedTables(tables=tables)
+        return tables
 
 
 def _compared(text: str) -> tuple[str, Callable[[], str]]:

@@ -11,7 +11,7 @@ from gantrymq.broker.operations.table_copies import TableCopies
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.users import Users
-from gantrymq.protocol.bodies.copied_tables import KnownTables
+from gantrymq.protocol.bodies.copied_tables import CopiedTable, CopiedTables, KnownTables
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 
@@ -32,4 +32,6 @@ class CopiesHandler:
         managed = users is not None and users.access.managed
         directory = None if users is None else users.guard.directory
         secret = None if directory is None or not managed else lambda: encoded(directory.content).decode()
-        return encode_response(command, ResponseCode.SUCCESS, body=self._copies.changed(known, secret).encode())
+        changed = self._copies.changed(known, secret)
+        tables = {name: CopiedTable(version=one.version, content=one.content) for name, one in changed.items()}
+        return encode_response(command, ResponseCode.SUCCESS, body=CopiedTables(tables=tables).encode())

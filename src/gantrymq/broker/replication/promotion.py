@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gantrymq.broker.registries.topics import Topics
+from gantrymq.broker.replication.delayed_topics import delayed_places
 from gantrymq.runtime.disk import read_whole, write_durably
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.table.open_halves import OpenHalf
@@ -64,7 +65,7 @@ def take_over(store: MessageStore, topics: Topics, halves: Iterable[OpenHalf]) -
 def _topics_of(store: MessageStore, topics: Topics, halves: Iterable[OpenHalf]) -> dict[str, int]:
     """Topic to the number of queues that its messages need."""
     wanted: dict[str, int] = {}
-    places = [*store.queues(), *((half.real_topic, half.real_queue_id) for half in halves)]
+    places = [*store.queues(), *delayed_places(store), *((half.real_topic, half.real_queue_id) for half in halves)]
     for topic, queue_id in places:
         if not topics.is_system(topic):
             wanted[topic] = max(wanted.get(topic, 0), queue_id + 1)
