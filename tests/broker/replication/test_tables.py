@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import random
+import socket
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,6 +39,16 @@ def as_user(name: str, secret: str) -> RemotingClient:
     return RemotingClient(TcpNetwork(), SystemClock(), SystemRng(), account=Account(name, secret))
 
 
+def free_neighbours() -> int:
+    """The first of two free ports, below those that connections get."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as one, socket.socket() as other, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            other.bind(("127.0.0.1", port + 1))
+            return port
+    raise AssertionError("no two ports are free")
+
+
 def directory_of(broker: Broker) -> Any:
     assert broker.guard is not None
     return broker.guard.directory
@@ -43,7 +56,7 @@ def directory_of(broker: Broker) -> Any:
 
 def test_users_and_policies_travel_and_nobody_else_gets_them(tmp_path: Path) -> None:
     async def work() -> None:
-        port = free_port()
+        port = free_neighbours()
         ha_address = f"127.0.0.1:{port + 1}"  # the port for clients is the one below it
         async with cluster(tmp_path / "a", listen_port=port, ha_listen_port=port + 1, **USERS) as primary:
             address = primary.broker.address
