@@ -30,6 +30,11 @@ def order_count_info(batches: Iterable[tuple[str, int, Sequence[int], dict[int, 
     return ";".join(items)
 
 
+def lite_order_counts(batches: Iterable[tuple[Sequence[int], dict[int, int]]]) -> str:
+    """(offsets, offset to earlier deliveries) of each batch of a lite topic: a number for each message, in order."""
+    return ";".join(str(counts.get(offset, 0)) for offsets, counts in batches for offset in offsets)
+
+
 def read_starts(text: str | None) -> dict[tuple[str, int], int]:
     """(kind, queue id) to the first offset, of a ``start_offset_info``. Raises RemoteProtocolError."""
     starts: dict[tuple[str, int], int] = {}

@@ -15,6 +15,7 @@ from gantrymq.message.system_topics import AUTO_CREATE, normal_topic
 from gantrymq.message.transaction import OPERATOR_REMARK
 from gantrymq.protocol.bodies.groups import GroupConfigList
 from gantrymq.protocol.bodies.heartbeat import CheckClient, HeartbeatData
+from gantrymq.protocol.bodies.lite import LiteSubscriptions
 from gantrymq.protocol.bodies.locks import LockBatch
 from gantrymq.protocol.bodies.pop import BatchAckRequest, QueryAssignment
 from gantrymq.protocol.bodies.topics import TopicConfigList
@@ -85,6 +86,14 @@ def _route(asked: Asked) -> Iterator[str]:
         yield topic
 
 
+def _lite_parents(asked: Asked) -> Iterator[str]:
+    yield from dict.fromkeys(entry.topic for entry in LiteSubscriptions.decode(asked.command.body).subscription_set)
+
+
+def _lite_groups(asked: Asked) -> Iterator[str]:
+    yield from dict.fromkeys(entry.group for entry in LiteSubscriptions.decode(asked.command.body).subscription_set)
+
+
 def _joined_groups(asked: Asked) -> Iterator[str]:
     for consumer in HeartbeatData.decode(asked.command.body).consumer_data_set:
         yield consumer.group_name
@@ -135,6 +144,8 @@ LOCKED_TOPICS: Final = Found(
 POPPED_TOPIC: Final = Found("`topic` (of a retry topic of POP: the topic in it)", _popped_topic)
 ACKNOWLEDGED_GROUPS: Final = Found("for each one in the body", _acknowledged("consumer_group"))
 ACKNOWLEDGED_TOPICS: Final = Found("for each one in the body", _acknowledged("topic"))
+LITE_PARENTS: Final = Found("for each one in the body", _lite_parents)
+LITE_GROUPS: Final = Found("for each one in the body", _lite_groups)
 ASSIGNED_GROUP: Final = Found("in the body", lambda asked: [QueryAssignment.decode(asked.command.body).consumer_group])
 ASSIGNED_TOPIC: Final = Found("in the body", lambda asked: [QueryAssignment.decode(asked.command.body).topic])
 MODE_GROUP: Final = Found("in the body", lambda asked: [GroupRequestMode.decode(asked.command.body).consumer_group])

@@ -80,6 +80,8 @@ _TRANSACTIONS: Final[Mapping[int, Row]] = {
 _POPPED: Final = _is(does.POP, topic=bodies.POPPED_TOPIC, group="consumerGroup")
 _POP: Final[Mapping[int, Row]] = {
     Code.POP_MESSAGE: _is(does.POP, topic="topic", group="consumerGroup"),
+    Code.POP_LITE_MESSAGE: _is(does.POP, topic="topic", group="consumerGroup"),
+    Code.LITE_SUBSCRIPTION_CTL: _is(does.POP, topic=bodies.LITE_PARENTS, group=bodies.LITE_GROUPS),
     Code.PEEK_MESSAGE: _CONSUME,
     Code.NOTIFICATION: _CONSUME,
     Code.POLLING_INFO: _is(does.POLLING, topic="topic", group="consumerGroup"),

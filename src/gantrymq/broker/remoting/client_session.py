@@ -25,6 +25,7 @@ from gantrymq.protocol.bodies.progress import OffsetsByQueue, PositionsByClient,
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, Header, encode_request
 from gantrymq.protocol.headers.consumer import ConsumerIdsChanged
+from gantrymq.protocol.headers.lite import NotifyUnsubscribeLite
 from gantrymq.protocol.headers.send import PushReply
 from gantrymq.protocol.headers.tools import ClientOfGroup, ConsumeDirectly, GetConsumerStatus, ResetOffset
 from gantrymq.protocol.headers.transaction import CheckTransactionState
@@ -59,6 +60,11 @@ class ClientSession(Session):
 
     def members_changed(self, group: str) -> None:
         self._notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ConsumerIdsChanged(consumer_group=group))
+
+    def lite_topic_taken(self, group: str, client_id: str, lite_topic: str) -> None:
+        """Another client of the group reads a lite topic now, which only one may read."""
+        header = NotifyUnsubscribeLite(lite_topic=lite_topic, consumer_group=group, client_id=client_id)
+        self._notify(RequestCode.NOTIFY_UNSUBSCRIBE_LITE, header)
 
     def reset_offsets(self, reset: OffsetReset) -> None:
         header = ResetOffset(

@@ -11,6 +11,7 @@ from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
 from gantrymq.broker.remoting.explain import ExplainHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
+from gantrymq.broker.remoting.lite import LiteHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.pop import PopAckHandler, PopHandler
 from gantrymq.broker.remoting.pop_assignment import AssignmentHandler
@@ -62,7 +63,7 @@ def handlers_of(
             halves.send,
             halves.end,
         ),
-        _pops(config, operations.consuming.popping),
+        _pops(config, clock, operations.consuming.popping),
         _clients(operations),
         _tools(clock, operations.administration, operations.users),
     )
@@ -82,11 +83,12 @@ def _messages(config: LiveConfig, place: Place, operations: Operations) -> Messa
     )
 
 
-def _pops(config: LiveConfig, popping: Popping) -> PopHandlers:
+def _pops(config: LiveConfig, clock: Clock, popping: Popping) -> PopHandlers:
     return PopHandlers(
         PopHandler(config, popping.requests),
         PopAckHandler(popping.acks),
         AssignmentHandler(popping.assignments),
+        LiteHandler(popping.lite, clock),
     )
 
 

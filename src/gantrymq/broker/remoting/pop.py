@@ -27,6 +27,7 @@ from gantrymq.broker.pop.values import (
 from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejected
+from gantrymq.message.lite_topics import lite_queue
 from gantrymq.protocol.bodies.pop import BatchAckRequest
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
@@ -149,7 +150,8 @@ class PopAckHandler:
     def ack(self, session: ClientSession, command: Command) -> bytes | None:
         header = command.header(AckMessage)
         delivery = PopDelivery(
-            header.consumer_group, header.topic, header.queue_id, header.offset, header.extra_info
+            header.consumer_group, _where(header.topic, header.lite_topic), header.queue_id, header.offset,
+            header.extra_info,
         )  # fmt: skip
         if self._acks.ack(delivery, partial(_acknowledged, session, command)):
             return encode_response(command, ResponseCode.SUCCESS)
@@ -163,7 +165,8 @@ class PopAckHandler:
     def change(self, session: ClientSession, command: Command) -> bytes | None:
         header = command.header(ChangeInvisibleTime)
         delivery = PopDelivery(
-            header.consumer_group, header.topic, header.queue_id, header.offset, header.extra_info
+            header.consumer_group, _where(header.topic, header.lite_topic), header.queue_id, header.offset,
+            header.extra_info,
         )  # fmt: skip
         renewed = self._acks.change_invisible_time(
             delivery, header.invisible_time, suspend=bool(header.suspend), done=partial(_changed, session, command)
@@ -175,6 +178,11 @@ class PopAckHandler:
         anywhere else, so there is nothing to do, and that is a success.
         """
         return encode_response(command, ResponseCode.SUCCESS)
+
+
+def _where(topic: str, lite_topic: str | None) -> str:
+    """Where the message lies that a client names."""
+    return lite_queue(topic, lite_topic) if lite_topic else topic
 
 
 def _acknowledged(session: ClientSession, command: Command, refused: Refused | None) -> None:

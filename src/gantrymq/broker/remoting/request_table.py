@@ -9,6 +9,7 @@ from typing import TypeAlias
 from gantrymq.broker.remoting.cleaning import CleaningHandler
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
+from gantrymq.broker.remoting.lite import LiteHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.pop import PopAckHandler, PopHandler
 from gantrymq.broker.remoting.pop_assignment import AssignmentHandler
@@ -98,10 +99,13 @@ class PopHandlers:
     pops: PopHandler
     acks: PopAckHandler
     assignments: AssignmentHandler
+    lite: LiteHandler
 
     def table(self) -> Table:
         return {
             RequestCode.POP_MESSAGE: self.pops.pop,
+            RequestCode.POP_LITE_MESSAGE: self.lite.pop,
+            RequestCode.LITE_SUBSCRIPTION_CTL: self.lite.subscribe,
             RequestCode.PEEK_MESSAGE: self.pops.peek,
             RequestCode.NOTIFICATION: self.pops.notification,
             RequestCode.POLLING_INFO: self.pops.polling_info,

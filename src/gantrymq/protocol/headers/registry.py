@@ -6,7 +6,7 @@ from typing import Final
 
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import Header
-from gantrymq.protocol.headers import access, consumer, nameserver, pop, pull, send, tools, topics, transaction
+from gantrymq.protocol.headers import access, consumer, lite, nameserver, pop, pull, send, tools, topics, transaction
 
 REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.SEND_MESSAGE: send.SendMessageLong,
@@ -31,6 +31,8 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: consumer.ConsumerListByGroup,
     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: consumer.ConsumerIdsChanged,
     RequestCode.POP_MESSAGE: pop.PopMessage,
+    RequestCode.POP_LITE_MESSAGE: lite.PopLiteMessage,
+    RequestCode.NOTIFY_UNSUBSCRIBE_LITE: lite.NotifyUnsubscribeLite,
     RequestCode.ACK_MESSAGE: pop.AckMessage,
     RequestCode.PEEK_MESSAGE: pop.PeekMessage,
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME: pop.ChangeInvisibleTime,
@@ -105,6 +107,7 @@ ANSWER_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.PULL_MESSAGE: pull.PullMessageAnswer,
     RequestCode.LITE_PULL_MESSAGE: pull.PullMessageAnswer,
     RequestCode.POP_MESSAGE: pop.PopMessageAnswer,
+    RequestCode.POP_LITE_MESSAGE: lite.PopLiteMessageAnswer,
     RequestCode.PEEK_MESSAGE: pop.PopMessageAnswer,
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME: pop.ChangeInvisibleTimeAnswer,
     RequestCode.NOTIFICATION: pop.NotificationAnswer,
