@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gantrymq.broker.pop.lite.pops import SILENT_SECONDS
 from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import ClientType, Code, LiteSubscriptionAction, Message, MessageType, OffsetOption
 from gantrymq.protocol.codes import RequestCode, ResponseCode
@@ -236,5 +237,45 @@ def test_what_breaks_a_rule_is_refused_with_the_code_that_says_which(tmp_path: P
         assert (await sync(LEAVE, PARENT)).code == Code.OK
         status, _ = await client.receive(PARENT, group="unbound")
         assert status.code == Code.BAD_REQUEST
+
+    story(work, tmp_path)
+
+
+def test_a_consumer_goes_on_behind_a_restart_before_it_repeats_its_subscriptions(tmp_path: Path) -> None:
+    async def before(running: Cluster, client: GrpcClient) -> None:
+        await prepare(running)
+        await client.sync_lite(EXACTLY, PARENT, "a", "b")
+        await client.sync_lite(REMOVE, PARENT, "b")
+        await client.send(to("a", "a1"), to("b", "b1"))
+
+    async def after(running: Cluster, client: GrpcClient) -> None:
+        _, (received,) = await client.receive(PARENT)
+        assert received.body == b"a1"
+        await client.ack(PARENT, received)
+        await client.send(to("a", "a2"))
+        assert await got(client, seconds=5) == ["a2"]
+
+    async def with_damage(running: Cluster, client: GrpcClient) -> None:
+        assert await got(client) == []
+        await client.sync_lite(EXACTLY, PARENT, "b")
+        assert await got(client) == ["b1"]
+
+    story(before, tmp_path)
+    story(after, tmp_path)
+    (tmp_path / "gantry" / "lite_subscriptions").write_text("{")
+    story(with_damage, tmp_path)
+
+
+def test_a_reader_that_is_silent_is_forgotten(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        await prepare(running)
+        lite = running.broker.popping.lite
+        await client.sync_lite(EXACTLY, PARENT, "a")
+        lite.expire()
+        assert len(lite.subscriptions) == 1
+        for reader in lite._heard:
+            lite._heard[reader] -= SILENT_SECONDS
+        lite.expire()
+        assert len(lite.subscriptions) == 0
 
     story(work, tmp_path)

@@ -15,8 +15,11 @@ from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.assignments import Assignments, RouteSource
 from gantrymq.broker.pop.consumption import PopConsumption
 from gantrymq.broker.pop.lite.expiry import LiteExpiry
+from gantrymq.broker.pop.lite.kept import FILE_NAME as LITE_FILE
+from gantrymq.broker.pop.lite.kept import KeptSubscriptions
 from gantrymq.broker.pop.lite.pops import LitePops
 from gantrymq.broker.pop.lite.starts import LiteStarts
+from gantrymq.broker.pop.lite.subscriptions import LiteSubscriptions
 from gantrymq.broker.pop.queues import PopChecks
 from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.waiting import Waiting
@@ -58,10 +61,12 @@ class Popping:
         )
         waiting = Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size)
         store.arrivals.append(waiting.arrived_run)
+        subscriptions = LiteSubscriptions()
+        self._kept_lite = KeptSubscriptions(disk, store.path(LITE_FILE), subscriptions)
         self.lite = LitePops(
             checks, groups, self.consumption, LiteStarts(store, offsets),
             Waiting(clock, config.pop.pop_polling_size, config.pop.max_pop_polling_size), clock, counters,
-            store.arrivals,
+            store.arrivals, subscriptions,
         )  # fmt: skip
         self.lite_expiry = LiteExpiry(store, topics, offsets, self.lite, clock)
         self.consumption.deliveries.opened = partial(_opened, waiting, self.lite)
@@ -71,6 +76,7 @@ class Popping:
         self.assignments = Assignments(config, topics, groups, registries.consumers, modes, routes, clock)
         self._offsets = offsets
         self.consumption.rebuild()
+        self.lite.resume()
         topics.changed.append(lambda changed: None if changed else self.consumption.drop_deleted())
 
     def start(self) -> None:
@@ -80,6 +86,7 @@ class Popping:
     def save_offsets(self) -> None:
         """Write the consumer offsets, and what belongs to them; raises StoreError."""
         self.consumption.save_later()
+        self._kept_lite.save_later()
         self._offsets.save_later()
 
     def client_gone(self, client: Client) -> None:
@@ -105,6 +112,7 @@ class Popping:
     def close(self) -> None:
         """To be called before the consumer offsets are saved for the last time. Raises StoreError."""
         self.consumption.close()
+        self._kept_lite.save()
 
 
 def _opened(waiting: Waiting, lite: LitePops, topic: str, group: str) -> None:

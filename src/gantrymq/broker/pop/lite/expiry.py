@@ -41,7 +41,8 @@ class LiteExpiry:
         self._clock = clock
 
     def look(self) -> None:
-        """Delete those whose time is over."""
+        """Delete those whose time is over, and forget readers that are silent."""
+        self._pops.expire()
         now_ms = self._clock.wall_ms()
         over = [queue for queue in self._store.topics() if is_lite_queue(queue) and self._is_over(queue, now_ms)]
         for queue in sorted(over)[:AT_ONCE]:

@@ -32,6 +32,8 @@ from gantrymq.runtime.clock import Clock
 from gantrymq.store.dispatch import Arrival, Pending
 
 ANY_QUEUE: Final = -1
+SILENT_SECONDS: Final = 180.0
+"""Six times the pause in which clients repeat what they read. Source: liteSubscriptionCheckTimeoutMills."""
 QUEUES_AT_ONCE: Final = 200
 """Lite topics that one pop looks at."""
 Evicted = Callable[[LiteReader, str], None]
@@ -43,7 +45,7 @@ class LitePops:
 
     def __init__(
         self, checks: PopChecks, groups: Groups, consumption: PopConsumption, starts: LiteStarts, waiting: Waiting,
-        clock: Clock, counters: MessageCounters, arrivals: list[Arrival],
+        clock: Clock, counters: MessageCounters, arrivals: list[Arrival], subscriptions: LiteSubscriptions,
     ) -> None:  # fmt: skip
         """``arrivals``: those who are told about all new messages; from the first subscription on, this is one."""
         self._arrivals = arrivals
@@ -54,7 +56,9 @@ class LitePops:
         self.waiting: Final = waiting
         self._clock = clock
         self._counters = counters
-        self.subscriptions: Final = LiteSubscriptions()
+        self.subscriptions: Final = subscriptions
+        self._heard: dict[LiteReader, float] = {}
+        """When each reader spoke last, seconds by the monotonic clock."""
         self._ready: Final = ReadyQueues()
         self.evicted: list[Evicted] = []
 
@@ -66,6 +70,7 @@ class LitePops:
         """The reader reads these lite topics, too. Raises Refused; then nothing is changed."""
         group, queues = self._bound(topic, reader.group), _queues(topic, lite_topics)
         new = self.subscriptions.add(reader, queues, group.lite_client_quota)
+        self._heard[reader] = self._clock.monotonic()
         if start is not None:
             for queue in queues:
                 self._starts.set(reader.group, queue, start)
@@ -76,6 +81,7 @@ class LitePops:
         group, queues = self._bound(topic, reader.group), _queues(topic, lite_topics)
         before = list(self.subscriptions.of(reader))
         new = self.subscriptions.replace(reader, queues, group.lite_client_quota)
+        self._heard[reader] = self._clock.monotonic()
         self._ready.drop(reader, [queue for queue in before if queue not in queues])
         self._began(reader, group, new)
 
@@ -86,6 +92,7 @@ class LitePops:
     def leave(self, reader: LiteReader) -> None:
         """The reader reads nothing any more: others of its group get what it would have got."""
         gone = self.subscriptions.forget(reader)
+        self._heard.pop(reader, None)
         self._ready.drop(reader, gone)
         for queue in gone:
             self.opened(queue, reader.group)
@@ -96,19 +103,39 @@ class LitePops:
             if reader.client == client:
                 self.leave(reader)
 
-    def _began(self, reader: LiteReader, group: Group, queues: Sequence[str]) -> None:
+    def resume(self) -> None:
+        """Go on with the subscriptions that were there before the start."""
+        for reader in self.subscriptions.all_readers():
+            self._heard[reader] = self._clock.monotonic()
+            self._listen()
+            self._note_waiting(reader, self.subscriptions.of(reader))
+
+    def expire(self) -> None:
+        """Forget those who have repeated nothing for too long: what they would get is for others of their groups."""
+        before = self._clock.monotonic() - SILENT_SECONDS
+        for reader in self.subscriptions.all_readers():
+            if self._heard.get(reader, before) <= before:
+                self.leave(reader)
+
+    def _listen(self) -> None:
         if self._arrived_run not in self._arrivals:
             self._arrivals.append(self._arrived_run)
+
+    def _note_waiting(self, reader: LiteReader, queues: Collection[str]) -> None:
+        waiting = [queue for queue in queues if self._consumption.queues.has_more(reader.group, queue)]
+        if waiting:
+            self._ready.note(reader, waiting)
+            self._wake(reader)
+
+    def _began(self, reader: LiteReader, group: Group, queues: Sequence[str]) -> None:
+        self._listen()
         if group.lite_exclusive:
             for queue in queues:
                 for other in self.subscriptions.others(reader, queue):
                     self._ready.drop(other, self.subscriptions.remove(other, [queue]))
                     for tell in self.evicted:
                         tell(other, lite_topic_of(queue))
-        waiting = [queue for queue in queues if self._consumption.queues.has_more(reader.group, queue)]
-        if waiting:
-            self._ready.note(reader, waiting)
-            self._wake(reader)
+        self._note_waiting(reader, queues)
 
     def _bound(self, topic: str, group_name: str) -> Group:
         """The group, which must read lite topics of this topic. Raises Refused."""
@@ -141,6 +168,8 @@ class LitePops:
         if not 0 <= invisible_ms <= MAX_INVISIBLE_MS:
             raise Refused(Refusal.PARAMETER_INVALID, f"invisibleTime is {invisible_ms}; 0 to {MAX_INVISIBLE_MS} ms")
         self._bound(topic, reader.group)
+        if reader in self._heard:
+            self._heard[reader] = self._clock.monotonic()
         wanted = Wanted(
             reader.group, topic, ANY_QUEUE, count, invisible_ms, False, EVERYTHING, True, attempt_id
         )  # fmt: skip

@@ -26,6 +26,8 @@ class LiteSubscriptions:
         self._queues: dict[LiteReader, dict[str, None]] = {}
         self._readers: dict[str, dict[LiteReader, None]] = {}
         self._count = 0
+        self.changed = False
+        """Set with every change; cleared by the code that writes the file."""
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
@@ -54,6 +56,7 @@ class LiteSubscriptions:
                 own[queue] = None
                 self._readers.setdefault(queue, {})[reader] = None
             self._count += len(new)
+            self.changed = True
         return new
 
     def replace(self, reader: LiteReader, queues: Collection[str], most: int) -> list[str]:
@@ -89,6 +92,7 @@ class LiteSubscriptions:
             if not readers:
                 del self._readers[queue]
         self._count -= len(gone)
+        self.changed = self.changed or bool(gone)
         if not own:
             self._queues.pop(reader, None)
         return gone
