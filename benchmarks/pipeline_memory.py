@@ -4,8 +4,8 @@
 
 Fills a topic with the largest number of rows, and runs one job with a Parquet, a Delta and an Iceberg table to its end,
 on `local[2]`. Prints, when so many rows are in the tables, how much memory the driver's Python process has, the most it
-had until then, and what Spark's JVM has, whose heap is limited. In the end each table must have each row once. Broker,
-Spark and its Python workers share this machine.
+had until then, what Spark's JVM has, whose heap is limited, and what of this heap is in use behind a garbage
+collection. In the end each table must have each row once. Broker, Spark and its Python workers share this machine.
 """
 
 from __future__ import annotations
@@ -38,6 +38,13 @@ def memory_mb(pid: int | str, name: str) -> float:
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) / 1024
     raise ValueError(f"there is no {name} of process {pid}")
+
+
+def heap_mb(spark: Any) -> float:
+    """What objects of the JVM need, behind a garbage collection."""
+    java = spark.sparkContext._jvm.java.lang
+    java.System.gc()
+    return float(java.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed()) / (1 << 20)
 
 
 def job_of(name_servers: str, directory: Path, batch: int, driver_memory: str) -> Job:
@@ -78,7 +85,8 @@ def measure(job: Job, counts: list[int]) -> list[float]:
             now = memory_mb("self", "VmRSS")
             print(
                 f"{what}: the driver's Python has {now:.0f} MB, at most {memory_mb('self', 'VmHWM'):.0f} MB; "
-                f"its JVM {memory_mb(jvm, 'VmRSS'):.0f} MB; {time.monotonic() - begin:.0f} s",
+                f"its JVM {memory_mb(jvm, 'VmRSS'):.0f} MB, of its heap {heap_mb(spark):.0f} MB; "
+                f"{time.monotonic() - begin:.0f} s",
                 flush=True,
             )
             return now

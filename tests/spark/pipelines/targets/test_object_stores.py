@@ -1,4 +1,5 @@
-"""Tables in an object store, on the S3 server of the package ``moto``: real requests, as to every other such server."""
+"""Tables in object stores, on the S3 server of the package ``moto`` and on one with Google's API: real requests, as to
+every other such server. And what is said where nobody has credentials."""
 
 from __future__ import annotations
 
@@ -13,8 +14,10 @@ pytest.importorskip("moto")
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import OsDisk
 from gantrymq.spark.pipelines.job import DeltaTarget, IcebergTarget, ParquetTarget
+from gantrymq.spark.pipelines.targets import object_stores
+from gantrymq.spark.pipelines.targets.object_stores import GOOGLES_SERVER, _store, disk_of, not_opened
 from gantrymq.spark.pipelines.targets.writers import is_there
-from tests.spark.pipelines.s3_server import BUCKET, s3_server
+from tests.spark.pipelines.s3_server import BUCKET, googles_server, s3_server
 from tests.spark.pipelines.staged import added
 from tests.spark.pipelines.targets.test_targets import known, opened, rows
 
@@ -48,7 +51,25 @@ def iceberg(where: Path, store: str) -> Any:
     return IcebergTarget(table="shop.orders", catalog=catalog)
 
 
-@pytest.mark.parametrize("kind", [delta, iceberg, parquet])
+def parquet_of_google(where: Path, store: str) -> Any:
+    return ParquetTarget(path=f"gs://{BUCKET}/{where.name}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def google(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A server with the API of Google's, which the environment names."""
+    with (
+        googles_server(tmp_path_factory.mktemp("google") / "log") as environment,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        _store.cache_clear()
+        yield
+    _store.cache_clear()
+
+
+@pytest.mark.parametrize("kind", [delta, iceberg, parquet, parquet_of_google])
 def test_a_table_has_each_batch_once(kind: Callable[[Path, str], Any], tmp_path: Path, store: str) -> None:
     target = kind(tmp_path, store)
     assert not is_there("t", target, OsDisk())
@@ -95,3 +116,33 @@ def test_an_archive_in_an_object_store(spark: Any, tmp_path: Path, store: str, m
     job = archive_job("127.0.0.1:1", "orders", archive, f"s3a:///{BUCKET}/checkpoint")
     with pytest.raises(ConfigError, match=r"the package org\.apache\.hadoop:hadoop-aws:3[0-9.]+ is missing"):
         process(spark, job, Ending(until_end=True), ProgressLines(None), OsDisk())
+
+
+def test_without_credentials_the_error_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the library of Parquet tables and checkpoints, and of that of Delta. Their file is missing, so nobody outside
+    is asked."""
+    monkeypatch.delenv(GOOGLES_SERVER)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "missing.json"))
+    monkeypatch.setattr(object_stores, "_LOOK_SECONDS", 1)
+    _store.cache_clear()
+    path = f"gs://{BUCKET}/table"
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: disk_of(path, OsDisk()).exists(path),
+        lambda: is_there("t", DeltaTarget(path=path), OsDisk()),
+    )
+    for ask in asks:
+        with pytest.raises(ConfigError, match=f"{path} cannot be opened: .*by GOOGLE_APPLICATION_CREDENTIALS"):
+            ask()
+    _store.cache_clear()
+
+
+def test_what_azure_says_is_one_sentence() -> None:
+    """As ``deltalake`` said it where no credentials were."""
+    said = OSError(
+        "Generic MicrosoftAzure error\n          \x1b[31m↳\x1b[0m Error performing token request\n           "
+        "\x1b[31m↳\x1b[0m Error performing GET\n"
+    )
+    assert str(not_opened("abfss://lake@shop/x", said)) == (
+        "abfss://lake@shop/x cannot be opened: Generic MicrosoftAzure error; Error performing token request. The "
+        "environment says who asks, by AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
+    )

@@ -6,9 +6,12 @@ Nobody can lock an object store, so one job at a time is the duty of the one who
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
 
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import Disk, Syncable, Usage
@@ -19,6 +22,21 @@ if TYPE_CHECKING:
 
 SAME: Final = {"s3a": "s3"}
 """Names that only Hadoop has."""
+GOOGLES_SERVER: Final = "STORAGE_EMULATOR_HOST"
+"""The variable of the environment that names another server with the API of Google's, such as one for tests. It gets
+no credentials."""
+_LOOK_SECONDS: Final = 20
+"""So long Google's library looks for credentials. It would do so for 15 minutes."""
+_TRY_SECONDS: Final = 120
+"""So long it tries again, once it has found them: as long as a broker or a database may be away."""
+_CREDENTIALS: Final = {
+    "s3": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "abfss": "AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET",
+}
+"""The variables of the environment by which a program says who it is. On machines of the store's owner none is
+needed."""
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def disk_of(path: str, disk: Disk) -> Disk:
@@ -39,16 +57,44 @@ def arrow_files(path: str) -> tuple[pa_fs.FileSystem, str]:
     try:
         files, root = _store(f"{SAME.get(scheme, scheme)}://{container}")
     except (pa.ArrowException, OSError) as error:
-        raise ConfigError(f"{path} cannot be opened: {error}") from error
+        raise not_opened(path, error) from error
     return files, f"{root}/{below}".rstrip("/")
 
 
 @cache
 def _store(address: str) -> Any:
-    """Kept for the life of the process: opening one asks the store for its region."""
+    """Kept for the life of the process: opening one asks the store for its region, or looks for credentials."""
     import pyarrow.fs as pa_fs
 
-    return pa_fs.FileSystem.from_uri(address)
+    scheme = scheme_of(address)
+    if scheme in ("gs", "abfss"):
+        # Without credentials, the first question fails, and not to open it.
+        files, root = pa_fs.FileSystem.from_uri(_with_options(address, _LOOK_SECONDS))
+        files.get_file_info(f"{root}/_gantry")
+    return pa_fs.FileSystem.from_uri(_with_options(address, _TRY_SECONDS))
+
+
+def _with_options(address: str, seconds: int) -> str:
+    """The address of a bucket as pyarrow must have it."""
+    if scheme_of(address) != "gs":
+        return address
+    options = {"retry_limit_seconds": str(seconds)}
+    server = os.environ.get(GOOGLES_SERVER)
+    if server:
+        scheme, _, host = server.rpartition("://")
+        options |= {"scheme": scheme or "http", "endpoint_override": host}
+        address = address.replace("://", "://anonymous@", 1)
+    return f"{address}?{urlencode(options)}"
+
+
+def not_opened(path: str, error: Exception) -> ConfigError:
+    """What to say of an address that a library cannot open."""
+    scheme = SAME.get(scheme_of(path) or "", scheme_of(path) or "")
+    lines = [line.strip(" ↳\t") for line in _COLOURS.sub("", str(error)).splitlines()]
+    said = "; ".join([line for line in lines if line][:2])
+    names = _CREDENTIALS.get("abfss" if scheme.startswith(("abfs", "az")) else scheme)
+    hint = f". The environment says who asks, by {names}" if names else ""
+    return ConfigError(f"{path} cannot be opened: {said}{hint}")
 
 
 class ObjectStore:

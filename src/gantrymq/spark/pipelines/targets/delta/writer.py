@@ -15,6 +15,7 @@ from gantrymq.spark.pipelines.job import DeltaTarget
 from gantrymq.spark.pipelines.targets.delta import growth as delta_growth
 from gantrymq.spark.pipelines.targets.delta import log as delta_log
 from gantrymq.spark.pipelines.targets.growth import Growth
+from gantrymq.spark.pipelines.targets.object_stores import not_opened
 from gantrymq.spark.pipelines.targets.parquet_file import File, write_file
 from gantrymq.spark.pipelines.targets.port import NOBODY
 from gantrymq.spark.pipelines.targets.rows_by_key import distinct, filter_of
@@ -43,12 +44,18 @@ class DeltaWriter:
         self._batches = 0
 
     def exists(self) -> bool:
-        return bool(self._delta.DeltaTable.is_deltatable(self._path))
+        try:
+            return bool(self._delta.DeltaTable.is_deltatable(self._path))
+        except OSError as error:
+            raise not_opened(self._path, error) from error
 
     def make(self, schema: pa.Schema) -> None:
         """Make the table, or give the one that is there what it lacks of this schema. Raises TableDiffers for types to
         which it cannot grow."""
-        self._delta.DeltaTable.create(self._path, schema=schema, mode="ignore")
+        try:
+            self._delta.DeltaTable.create(self._path, schema=schema, mode="ignore")
+        except OSError as error:
+            raise not_opened(self._path, error) from error
         delta_growth.grow(self.table(), schema)
 
     def lacking(self, schema: pa.Schema) -> Growth:
