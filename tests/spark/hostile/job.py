@@ -1,9 +1,10 @@
-"""The job that the hostile bodies go through: five targets, each of which refuses something else."""
+"""The job that the hostile bodies go through: several targets, each of which refuses something else."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ from gantrymq.spark.pipelines.job import (
     Events,
     IcebergTarget,
     Job,
+    MysqlTarget,
     ParquetTarget,
     PostgresqlTarget,
     Run,
@@ -44,6 +46,7 @@ TOPIC = "hostile"
 WIDE = "parquet"
 """The table with all columns."""
 VIEW = "events"
+MYSQL = "mysql"
 _ALWAYS = "coalesce(7 div n, 0) < 100"
 """True, or an error."""
 _PLACE = "message.log_offset AS place"
@@ -67,9 +70,20 @@ def body_of(form: str, where: Path, registry: str | None) -> Body:
     return Body(format="protobuf", schema_file=f"{where}/event.desc", message=NAME)
 
 
-def job_of(form: str, where: Path, name_servers: str, database: Place, max_rows: int, registry: str | None) -> Job:
-    """The job; its table in PostgreSQL is made here."""
+def job_of(
+    form: str, where: Path, name_servers: str, database: Place, mysql: Place | None, max_rows: int, registry: str | None
+) -> Job:
+    """The job; its tables in databases are made here. ``mysql``: None where there is no MariaDB."""
     table = f"hostile_{form}"
+    row = f"SELECT {_PLACE}, id, n, price, at, note FROM events"
+    others: dict[str, MysqlTarget] = {}
+    if mysql is not None:
+        mysql.execute(
+            f"CREATE TABLE {table} (place bigint PRIMARY KEY, id text, n smallint, price decimal(10,2), "
+            f"at datetime(6), note varchar({LONGEST_NOTE + 9})) CHARACTER SET utf8mb4"
+        )
+        url = f"mysql://{mysql.user}@127.0.0.1:{mysql.port}/{mysql.name}"
+        others[MYSQL] = MysqlTarget(url=url, table=table, key=("place",), sql=row)
     database.execute(
         f"CREATE TABLE {table} (place bigint PRIMARY KEY, id text, n smallint, price numeric(10,2), at timestamptz, "
         f"note varchar({LONGEST_NOTE}))"
@@ -97,15 +111,16 @@ def job_of(form: str, where: Path, name_servers: str, database: Place, max_rows:
                 dsn=database.dsn,
                 table=table,
                 key=("place",),
-                sql=f"SELECT {_PLACE}, id, n, price, at, note FROM events",
+                sql=row,
             ),
+            **others,
         },
         dead_letters=ParquetTarget(path=f"{where}/dead"),
         run=Run(interval="0ms", max_rows=max_rows),
     )
 
 
-def found_in(job: Job, where: Path, database: Place) -> Found:
+def found_in(job: Job, where: Path, database: Place, mysql: Place | None) -> Found:
     """What the job has written, read by the libraries of the tables."""
     import pyarrow.dataset as ds
     from deltalake import DeltaTable
@@ -125,8 +140,22 @@ def found_in(job: Job, where: Path, database: Place) -> Found:
         .to_arrow()["place"].to_pylist(),
         "postgresql": [place for (place,) in database.execute(f"SELECT place FROM {postgresql.table}")],
     }  # fmt: skip
+    changed: list[str] = []
+    if mysql is not None:
+        asked = f"SELECT place, id, n, price, at, note FROM {postgresql.table}"
+        stored = {row[0]: (*row[1:4], _micros(row[4]), row[5]) for row in mysql.execute(asked)}
+        places[MYSQL] = list(stored)
+        for row in wide:
+            expected = tuple(row[name] for name in ("id", "n", "price", "micros", "note"))
+            if stored.get(row["place"], expected) != expected:
+                changed.append(f"mysql has other values: {stored[row['place']]} for {expected}")
     return Found(
         {name: [one // OFFSET_BYTES for one in found] for name, found in places.items()},
         {row["place"] // OFFSET_BYTES: row for row in wide},
         [(row["queue_offset"], row["reason"]) for row in dead],
+        changed,
     )
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)

@@ -22,11 +22,13 @@ class Found:
     """By message: the columns in the widest table."""
     dead: Sequence[tuple[int, str]]
     """The message of each dead letter, and its reason."""
+    changed: Sequence[str] = ()
+    """Rows of a database whose values are not those of the widest table."""
 
 
 def wrong(made: Sequence[Made], found: Found) -> list[str]:
     """What is wrong, one line for each message."""
-    lines: list[str] = []
+    lines = list(found.changed)
     tables = {name: Counter(places) for name, places in found.places.items()}
     letters = Counter(place for place, _ in found.dead)
     reasons = dict(found.dead)

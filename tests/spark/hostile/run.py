@@ -30,7 +30,7 @@ from tests.spark.hostile.job import FORMATS, TOPIC, found_in, job_of
 from tests.spark.hostile.judge import wrong
 from tests.spark.hostile.registered import PREFIX, registry_for
 from tests.spark.log_server import LogServer
-from tests.sql.database_servers import PostgreSQL
+from tests.sql.database_servers import MariaDB, PostgreSQL, lacking
 from tests.sql.databases import Place
 
 SHOWN = 20
@@ -47,6 +47,7 @@ def play(
     bodies: int,
     where: Path,
     database: Place,
+    mysql: Place | None,
     *,
     stream: bool,
     crash: float,
@@ -63,12 +64,12 @@ def play(
         server.broker.logs[queue] = {}
         for one in made:
             server.broker.append(queue, one.body)
-        job = job_of(form, where, server.address, database, batch, url)
+        job = job_of(form, where, server.address, database, mysql, batch, url)
         crashes = 0
         with crashing(chance, crash):
             while not _finished(spark, job, bodies, batch, stream=stream):
                 crashes += 1
-    found = found_in(job, where, database)
+    found = found_in(job, where, database, mysql)
     seen = Counter({"accepted": len(found.places["delta"]), "crashes": crashes})
     seen.update(_sort(reason) for _, reason in found.dead)
     return wrong(made, found), seen
@@ -127,17 +128,21 @@ def main() -> int:
 
     root = Path(tempfile.mkdtemp(prefix="gantry-hostile-"))
     server = PostgreSQL(root / "postgresql")
+    other = None if lacking("mariadb") else MariaDB(root / "mariadb")
     spark = spark_session("hostile", master="local[2]", conf=SHORT_JOBS)
     spark.sparkContext.setLogLevel("OFF")
     count, failed = 0, 0
     try:
         server.start()
+        if other is not None:
+            other.start()
+        mysql = None if other is None else Place.at(other, "hostile")
         forms = given.formats.split(",")
         for form in forms:
             begin = time.monotonic()
             bodies = given.bodies // len(forms)
             lines, seen = play(
-                spark, form, given.seed, bodies, root / form, Place.at(server),
+                spark, form, given.seed, bodies, root / form, Place.at(server), mysql,
                 stream=not given.backfill, crash=given.crash, batch=given.batch,
             )  # fmt: skip
             count, failed = count + bodies, failed + len(lines)
@@ -147,6 +152,8 @@ def main() -> int:
     finally:
         spark.stop()
         server.kill()
+        if other is not None:
+            other.kill()
         shutil.rmtree(root, ignore_errors=True)
     print(f"{count} bodies, {failed} unaccounted or wrong")
     return 1 if failed else 0

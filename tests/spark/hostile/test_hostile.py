@@ -14,9 +14,10 @@ from tests.spark.hostile.bodies import Fate
 from tests.spark.hostile.job import FORMATS, body_of
 from tests.spark.hostile.registered import PREFIX, registry_for
 from tests.spark.hostile.run import play
-from tests.sql.databases import Place, database_server, postgresql
+from tests.sql.database_servers import lacking
+from tests.sql.databases import Place, database_server, mariadb, postgresql
 
-__all__ = ["database_server", "postgresql"]
+__all__ = ["database_server", "mariadb", "postgresql"]
 
 pytestmark = pytest.mark.spark
 REGISTERED = [form for form in FORMATS if form.startswith(PREFIX)]
@@ -33,10 +34,11 @@ def need_libraries() -> int:
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form not in REGISTERED])
 def test_each_message_is_in_every_table_or_in_the_dead_letters_once(
-    spark: Any, form: str, tmp_path: Path, postgresql: Place
+    spark: Any, form: str, tmp_path: Path, postgresql: Place, request: pytest.FixtureRequest
 ) -> None:
     seed = need_libraries()
-    lines, seen = play(spark, form, seed, 400, tmp_path / form, postgresql, stream=False, crash=0.1, batch=400)
+    mysql = None if lacking("mariadb") else request.getfixturevalue("mariadb")
+    lines, seen = play(spark, form, seed, 400, tmp_path / form, postgresql, mysql, stream=False, crash=0.1, batch=400)
     assert not lines, "\n".join(lines[:20])
     assert seen["accepted"] > 100
 
