@@ -110,7 +110,7 @@ DEFECTS: dict[str, tuple[Callable[[Patch], None], range]] = {
     "old identity": (_old_identity, range(15, 115)),
     "what is found counts": (_what_is_found_counts, range(145, 245)),
 }
-"""Each defect, and the seeds within which it is found. They begin where it is near, because each seed takes a second."""
+"""Each defect, and the seeds within which it is found. They begin where it is near: each seed takes a second."""
 
 
 @pytest.mark.slow
