@@ -112,8 +112,9 @@ class Group:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for program in (*self.members, self._name_server, self.etcd):
+        for program in (*self.members, self._name_server):
             program.kill()
+        self.etcd.kill()
 
     def record(self) -> dict[str, Any]:
         """As etcd has it."""

@@ -55,6 +55,9 @@ there after a restart."""
 
 _STATUS: Final = {int(status.value): status for status in SendStatus}
 _SEND_OK: Final = SendStatus.SEND_OK
+LOOK_S: Final = 0.5
+LOOKS: Final = 10
+"""How often, and how many times, the name servers are asked for another primary of a broker that failed."""
 _ROUTE_SOON_S: Final = 1.0
 """When to look for the real route of a topic that its first message creates."""
 
@@ -85,6 +88,8 @@ class Delivery:
         self._publish: dict[str, tuple[TopicRoute, PublishQueues]] = {}
         self._provisional: set[str] = set()
         """Topics that their first message will create. Until then their route is a copy of the template topic's."""
+        self._looked_for: set[str] = set()
+        """Names of brokers that failed, while another primary of that name may appear."""
         self.in_flight = 0
 
     async def deliver(
@@ -274,8 +279,24 @@ class Delivery:
         """A broker could not be reached or did not answer: avoid it for a while, and refresh the route."""
         if self._config.avoid_slow_brokers:
             self._faults.failed(queue.broker_name, self._endpoint.clock.monotonic())
-        if self._endpoint.running:
-            self._endpoint.tasks.start("route", self._endpoint.routes.refresh([queue.topic]))
+        if self._endpoint.running and queue.broker_name not in self._looked_for:
+            self._looked_for.add(queue.broker_name)
+            self._endpoint.tasks.start("route", self._look_for_primary(queue))
+
+    async def _look_for_primary(self, queue: MessageQueue) -> None:
+        """Another broker may take the place of one that failed; then nobody waits for the old one any more."""
+        routes, name = self._endpoint.routes, queue.broker_name
+        before = routes.master(name)
+        try:
+            for _ in range(LOOKS):
+                await routes.refresh([queue.topic])
+                if routes.master(name) not in (None, before):
+                    if before is not None:
+                        self._endpoint.remoting.disconnect(before)
+                    break
+                await self._endpoint.clock.sleep(LOOK_S)
+        finally:
+            self._looked_for.discard(name)
 
     def _answered(self, broker_name: str, started: float) -> float:
         """Returns how long it took, in ms."""
