@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from gantrymq.cli.crash_pair import pair_in_words, try_pair
 from gantrymq.cli.interrupts import ctrl_c_deferred, end_with_parent
 from gantrymq.cli.progress import shown
 from gantrymq.cli.simulate import CALLED_AS, FIXED, HASH_SEED
@@ -52,6 +53,9 @@ def crash_points(
     point: Annotated[
         str | None, typer.Option(help="Try only this crash: OPERATION:OUTCOME, or OPERATION:OUTCOME:OPERATION:OUTCOME.")
     ] = None,
+    pair: Annotated[
+        bool, typer.Option("--pair", help="A primary and its replica, each with a disk; --point is WHAT:OPERATION.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Play a fixed workload on one broker and cut the power before each of its disk operations. Try the states in which
@@ -64,6 +68,10 @@ def crash_points(
         os.execv(sys.executable, [sys.executable, "-m", "gantrymq.cli.main", *sys.argv[1:]])
     if flush not in FLUSHES:
         raise typer.BadParameter(f"--flush is {flush!r}; write sync, async or both")
+    if pair:
+        figures = try_pair(Console(stderr=True), seed, short=short, point=point)
+        typer.echo(json.dumps(figures) if as_json else pair_in_words(figures))
+        raise typer.Exit(1 if figures["failed"] else 0)
     silence()
     effort = Effort(all_up_to=all_up_to, sampled=sampled, seed=seed)
     plan = Plan(

@@ -96,12 +96,17 @@ async def replaced(cluster: Cluster, rng: random.Random) -> None:
 async def _replace(cluster: Cluster, primary: BrokerHost, rng: random.Random) -> None:
     cluster.cut_power(primary) if rng.random() < 0.5 else cluster.kill_broker(primary)
     await wait(cluster, rng.uniform(0, 2))
+    await take_its_place(cluster, primary, rng.uniform(0.2, 4))
+
+
+async def take_its_place(cluster: Cluster, primary: BrokerHost, back_s: float) -> None:
+    """The replica of a machine that is off is forced to be primary. The machine comes back as replica, later."""
     if not await _failover(cluster, forced=True):
         await wait(cluster, LOOK_AGAIN_S)  # an answer may have been lost: the operator looks what became of it
     if primary_of(cluster) is not None:
         cluster.injected["replica forced to be primary"] += 1
         primary.settings = settings(SLAVE, 2)
-    await wait(cluster, rng.uniform(0.2, 4))
+    await wait(cluster, back_s)
     await cluster.revive(primary)
     await _make_synchronous(cluster)
 
@@ -240,7 +245,8 @@ def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False) -> Result:
     return play(seed, plan, _scenario, log=log)
 
 
-async def _scenario(cluster: Cluster, plan: Plan) -> None:
+async def begin(cluster: Cluster) -> None:
+    """Both run, with services and a consumer, and the replica has caught up."""
     cluster.brokers[0].settings, cluster.brokers[1].settings = settings(MASTER, NOTHING), settings(SLAVE, 1)
     cluster.started = partial(_keeps_roles, cluster)
     await cluster.start_name_server()
@@ -250,12 +256,16 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
         await cluster.start_service()
     await cluster.start_reader()
     await until(lambda: _follows(cluster), 30)
+
+
+async def _scenario(cluster: Cluster, plan: Plan) -> None:
+    await begin(cluster)
     customers = asyncio.ensure_future(place_orders(cluster, plan.orders))
     watch = asyncio.ensure_future(_watch(cluster))
     rng = random.Random(cluster.rng.randrange(1 << 62))
     await break_things(cluster, plan, rng, PAIR_FAULTS)
     await customers
-    await _make_peace(cluster)
+    await make_peace(cluster)
     watch.cancel()
     cluster.history.add("quiet")
     cluster.errors += places_with_two_messages(cluster)
@@ -280,7 +290,7 @@ def places_with_two_messages(cluster: Cluster) -> list[str]:
     return found
 
 
-async def _make_peace(cluster: Cluster) -> None:
+async def make_peace(cluster: Cluster) -> None:
     """Both machines run, one follows the other, and nothing is open or on its way."""
     cluster.chances.unknown = 0.0
     cluster.network.heal()
