@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gantrymq.broker.replication.duties import NOTE_S
+from gantrymq.broker.roles import Role
 from gantrymq.message import flags
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.transaction import EndTransaction
@@ -169,3 +170,25 @@ def test_a_former_primary_shows_everything_when_the_new_one_has_it(tmp_path: Pat
 async def replica_of_nobody(root: Path) -> AsyncIterator[Cluster]:
     async with cluster(root, broker_role="SLAVE", broker_id=1) as replica:
         yield replica
+
+
+def test_a_primary_whose_failover_broke_off_waits_with_what_nobody_had_confirmed(tmp_path: Path) -> None:
+    """It became a replica, found no primary, and is primary again."""
+
+    async def work() -> None:
+        async with cluster(tmp_path / "a", with_name_server=True, ha_listen_port=free_port(), **SETTINGS) as primary:
+            await primary.create_topic("orders", queues=1)
+            async with replica_of(primary, tmp_path / "b"):
+                await until(lambda: is_there(primary))
+                await primary.sent("orders", b"both have it")
+            await until(lambda: not is_there(primary))
+            assert (await primary.send("orders", b"alone")).code == ResponseCode.SLAVE_NOT_AVAILABLE
+            await primary.broker.become(Role.REPLICA)
+            assert await bodies(primary) == [b"both have it"]
+            await primary.broker.become(Role.PRIMARY)
+            assert await bodies(primary) == [b"both have it"] and not primary.broker.leads
+            async with replica_of(primary, tmp_path / "b"):
+                await until(lambda: primary.broker.leads)
+                assert await bodies(primary) == [b"both have it", b"alone"]
+
+    asyncio.run(work())
