@@ -49,6 +49,7 @@ class LitePops:
     ) -> None:  # fmt: skip
         """``arrivals``: those who are told about all new messages; from the first subscription on, this is one."""
         self._arrivals = arrivals
+        self._listens = False
         self._checks = checks
         self._groups = groups
         self._consumption = consumption
@@ -118,7 +119,8 @@ class LitePops:
                 self.leave(reader)
 
     def _listen(self) -> None:
-        if self._arrived_run not in self._arrivals:
+        if not self._listens:
+            self._listens = True
             self._arrivals.append(self._arrived_run)
 
     def _note_waiting(self, reader: LiteReader, queues: Collection[str]) -> None:
