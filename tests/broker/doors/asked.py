@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PARTS: Final = {
     "transactions": ("ends", "ends_many"),
-    "consuming.popping": ("requests", "acks", "assignments"),
+    "consuming.popping": ("requests", "acks", "assignments", "lite"),
     "administration.explaining": ("explanations", "explanations.pages"),
 }
 """Operations that are no part of the list themselves, but hold some."""
@@ -20,6 +20,11 @@ BY_THE_BROKER: Final = {
     "members.connection_closed": "the broker says it, when a door told it that a client is gone",
     "members.expire": "the broker's duty, once in a while",
     "consuming.popping.assignments.close": "the broker stops",
+    "consuming.popping.lite.client_gone": "a door says it, when a client is gone",
+    "consuming.popping.lite.deleted": "the broker's duty, once in a while",
+    "consuming.popping.lite.expire": "the broker's duty, once in a while",
+    "consuming.popping.lite.opened": "an acknowledgement did it",
+    "consuming.popping.lite.resume": "the broker starts",
     "administration.topics.update": "administration.changes.add makes it",
     "administration.topics.update_each": "administration.changes.add makes it",
     "administration.topics.check_deletion": "administration.changes.add asks it",

@@ -26,6 +26,7 @@ from gantrymq.protocol.bodies import progress
 from gantrymq.protocol.bodies.copied_tables import CopiedTables, KnownTables
 from gantrymq.protocol.bodies.groups import GroupForbidden, GroupList
 from gantrymq.protocol.bodies.heartbeat import CheckClient, ConsumerIdList, HeartbeatData
+from gantrymq.protocol.bodies.lite import LiteAction, LiteSubscriptionItem, LiteSubscriptions
 from gantrymq.protocol.bodies.locks import LockBatch, LockBatchAnswer
 from gantrymq.protocol.bodies.pop import BatchAckItem, BatchAckRequest, QueryAssignment, QueryAssignmentAnswer
 from gantrymq.protocol.bodies.replication import HAStatus
@@ -37,7 +38,7 @@ from gantrymq.protocol.files.groups import Group, GroupTable
 from gantrymq.protocol.files.request_modes import GroupRequestMode, RequestModeTable
 from gantrymq.protocol.files.topics import TopicConfig, TopicTable
 from gantrymq.protocol.halves import decode_codes, decode_places, encode_ends
-from gantrymq.protocol.headers import consumer, pop, pull, tools
+from gantrymq.protocol.headers import consumer, lite, pop, pull, tools
 from gantrymq.protocol.headers.send import RecallMessage, RecallMessageAnswer, SendMessageAnswer
 from gantrymq.protocol.headers.topics import CreateTopic, DeleteGroup, GroupOnly, TopicOnly
 from gantrymq.protocol.headers.transaction import EndHalves, EndTransaction
@@ -230,6 +231,42 @@ class ByFrames:
     def notification(self, group: str, topic: str) -> bool:
         header = pop.Notification(consumer_group=group, topic=topic, queue_id=0, poll_time=0, born_time=0)
         return self._ask(Code.NOTIFICATION, header).header(pop.NotificationAnswer).has_msg
+
+    @asks("sending.one.send")
+    def lite_send(self, topic: str, lite_topic: str, body: bytes) -> None:
+        self.send(topic, body, **{properties.LITE_TOPIC: lite_topic})
+
+    @asks("consuming.popping.lite.subscribe")
+    def lite_subscribe(self, group: str, topic: str, lite_topic: str) -> None:
+        self._lite(LiteAction.PARTIAL_ADD, group, topic, lite_topic)
+
+    @asks("consuming.popping.lite.subscribe_exactly")
+    def lite_subscribe_exactly(self, group: str, topic: str, lite_topic: str) -> None:
+        self._lite(LiteAction.COMPLETE_ADD, group, topic, lite_topic)
+
+    @asks("consuming.popping.lite.unsubscribe")
+    def lite_unsubscribe(self, group: str, topic: str, lite_topic: str) -> None:
+        self._lite(LiteAction.PARTIAL_REMOVE, group, topic, lite_topic)
+
+    @asks("consuming.popping.lite.leave")
+    def lite_leave(self, group: str, topic: str) -> None:
+        self._lite(LiteAction.COMPLETE_REMOVE, group, topic)
+
+    def _lite(self, action: LiteAction, group: str, topic: str, *lite_topics: str) -> None:
+        item = LiteSubscriptionItem(
+            action=action, client_id=self._who.client_id, group=group, topic=topic, lite_topic_set=list(lite_topics)
+        )
+        self._ask(Code.LITE_SUBSCRIPTION_CTL, None, LiteSubscriptions(subscription_set=[item]).encode())
+
+    @asks("consuming.popping.lite.pop")
+    def lite_pop(self, group: str, topic: str) -> list[tuple[bytes, int]]:
+        answer = self._tell(Code.POP_LITE_MESSAGE, lite.PopLiteMessage(
+            client_id=self._who.client_id, consumer_group=group, topic=topic, max_msg_num=32, invisible_time=60_000,
+            poll_time=0, born_time=0,
+        ))  # fmt: skip
+        if answer.code == ResponseCode.POLLING_TIMEOUT:
+            return []
+        return [(one.body, one.queue_offset) for one in scan(self._good(answer).body)]
 
     @asks("consuming.popping.acks.ack")
     def ack(self, group: str, topic: str, one: Delivery) -> None:
@@ -525,7 +562,10 @@ class ByFrames:
 
 
 def _refused(answer: Command) -> Refused:
-    return Refused(_REFUSALS[ResponseCode(answer.code)], answer.remark or "")
+    remark = answer.remark or ""
+    if answer.code == ResponseCode.MESSAGE_ILLEGAL and remark.startswith("lite_topic must"):
+        return Refused(Refusal.LITE_TOPIC_ILLEGAL, remark)  # the protocol has no code of its own for it
+    return Refused(_REFUSALS[ResponseCode(answer.code)], remark)
 
 
 def _bodies(answer: Command) -> list[bytes]:

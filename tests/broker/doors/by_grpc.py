@@ -10,7 +10,14 @@ import grpc.aio
 from gantrymq.broker.grpc.statuses import CODES
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.grpc import service_pb2 as service
-from gantrymq.grpc.definition_pb2 import Code, Message, MessageType, Status, TransactionResolution
+from gantrymq.grpc.definition_pb2 import (
+    Code,
+    LiteSubscriptionAction,
+    Message,
+    MessageType,
+    Status,
+    TransactionResolution,
+)
 from gantrymq.message.receipt_handle import parse
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.runtime.addresses import split_address
@@ -129,6 +136,36 @@ class ByGrpc:
             )
             for one in found
         ]  # fmt: skip
+
+    @asks("sending.one.send")
+    def lite_send(self, topic: str, lite_topic: str, body: bytes) -> None:
+        self._sent(message(topic, body, message_type=MessageType.LITE, lite_topic=lite_topic))
+
+    @asks("consuming.popping.lite.subscribe")
+    def lite_subscribe(self, group: str, topic: str, lite_topic: str) -> None:
+        self._lite(LiteSubscriptionAction.PARTIAL_ADD, group, topic, lite_topic)
+
+    @asks("consuming.popping.lite.subscribe_exactly")
+    def lite_subscribe_exactly(self, group: str, topic: str, lite_topic: str) -> None:
+        self._lite(LiteSubscriptionAction.COMPLETE_ADD, group, topic, lite_topic)
+
+    @asks("consuming.popping.lite.unsubscribe")
+    def lite_unsubscribe(self, group: str, topic: str, lite_topic: str) -> None:
+        self._lite(LiteSubscriptionAction.PARTIAL_REMOVE, group, topic, lite_topic)
+
+    @asks("consuming.popping.lite.leave")
+    def lite_leave(self, group: str, topic: str) -> None:
+        self._lite(LiteSubscriptionAction.COMPLETE_REMOVE, group, topic)
+
+    def _lite(self, action: LiteSubscriptionAction, group: str, topic: str, *lite_topics: str) -> None:
+        _checked(self._with(lambda client: client.sync_lite(action, topic, *lite_topics, group=group)))
+
+    @asks("consuming.popping.lite.pop")
+    def lite_pop(self, group: str, topic: str) -> list[tuple[bytes, int]]:
+        status, found = self._with(lambda client: client.receive(topic, group, seconds=0, invisible=60, count=32))
+        if status.code != Code.MESSAGE_NOT_FOUND:
+            _checked(status)
+        return [(one.body, one.system_properties.queue_offset) for one in found]
 
     @asks("consuming.popping.acks.ack")
     def ack(self, group: str, topic: str, one: Delivery) -> None:

@@ -16,6 +16,7 @@ from gantrymq.broker.operations.reset import ResetOrder
 from gantrymq.broker.operations.send_back import Returned
 from gantrymq.broker.operations.table_changes import DeleteGroup, DeleteTopic, MakeGroups, MakeTopics
 from gantrymq.broker.operations.topics import TopicOrder
+from gantrymq.broker.pop.lite.subscriptions import LiteReader
 from gantrymq.broker.pop.values import NotificationRequest, PopDelivery, PopRequest
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.submission import Submission
@@ -189,6 +190,38 @@ class ByValues:
         request = NotificationRequest(group, topic, 0, 0, 0)
         ask = lambda do, done: do.consuming.popping.requests.notification(self._member, request, done)  # noqa: E731
         return bool(self._later(ask).has_message)
+
+    @asks("sending.one.send")
+    def lite_send(self, topic: str, lite_topic: str, body: bytes) -> None:
+        self.send(topic, body, **{properties.LITE_TOPIC: lite_topic})
+
+    @asks("consuming.popping.lite.subscribe")
+    def lite_subscribe(self, group: str, topic: str, lite_topic: str) -> None:
+        self._now(lambda do: do.consuming.popping.lite.subscribe(self._reader(group), topic, [lite_topic]))
+
+    @asks("consuming.popping.lite.subscribe_exactly")
+    def lite_subscribe_exactly(self, group: str, topic: str, lite_topic: str) -> None:
+        self._now(lambda do: do.consuming.popping.lite.subscribe_exactly(self._reader(group), topic, [lite_topic]))
+
+    @asks("consuming.popping.lite.unsubscribe")
+    def lite_unsubscribe(self, group: str, topic: str, lite_topic: str) -> None:
+        self._now(lambda do: do.consuming.popping.lite.unsubscribe(self._reader(group), topic, [lite_topic]))
+
+    @asks("consuming.popping.lite.leave")
+    def lite_leave(self, group: str, topic: str) -> None:
+        self._now(lambda do: do.consuming.popping.lite.leave(self._reader(group)))
+
+    @asks("consuming.popping.lite.pop")
+    def lite_pop(self, group: str, topic: str) -> list[tuple[bytes, int]]:
+        reader = self._reader(group)
+        pop = lambda do, done: do.consuming.popping.lite.pop(  # noqa: E731
+            self._member, reader, topic, 32, 60_000, 0, None, done
+        )
+        found = self._later(pop).popped
+        return [(one.body, one.queue_offset) for batch in found.batches for one in scan(batch.data)]
+
+    def _reader(self, group: str) -> LiteReader:
+        return LiteReader(self._who.client_id, group)
 
     @asks("consuming.popping.acks.ack")
     def ack(self, group: str, topic: str, one: Delivery) -> None:

@@ -14,6 +14,9 @@ from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.message.message import Message
 from gantrymq.message.receipt_handle import ReceiptHandle
 from gantrymq.message.transaction import LocalTransactionState
+from gantrymq.protocol.files.groups import LITE_BIND_TOPIC, Group
+from gantrymq.protocol.files.topics import MESSAGE_TYPE, TopicConfig
+from gantrymq.testing import LocalCluster
 from tests.broker.doors.asked import BY_THE_BROKER, PARTS, methods, operations
 from tests.broker.doors.by_values import ByValues
 from tests.broker.doors.callers import DOORS
@@ -196,10 +199,38 @@ def given_back(by: Any) -> Any:
     )  # fmt: skip
 
 
+def lite(by: Any) -> Any:
+    with_lite_topics(by._cluster)
+    by.lite_send("baskets", "a", b"a1")
+    by.lite_send("baskets", "b", b"b1")
+    by.lite_send("baskets", "a", b"a2")
+    by.lite_subscribe("readers", "baskets", "a")
+    first = by.lite_pop("readers", "baskets")
+    by.lite_subscribe_exactly("readers", "baskets", "b")
+    second = by.lite_pop("readers", "baskets")
+    by.lite_unsubscribe("readers", "baskets", "b")
+    by.lite_leave("readers", "baskets")
+    return first, second, by.lite_pop("readers", "baskets"), [
+        refusal_of(lambda: by.lite_subscribe("readers", "nothing", "a")),
+        refusal_of(lambda: by.lite_subscribe("readers", "orders", "a")),
+        refusal_of(lambda: by.lite_subscribe("others", "baskets", "a")),
+        refusal_of(lambda: by.lite_subscribe("readers", "baskets", "a/b")),
+        refusal_of(lambda: by.lite_pop("others", "baskets")),
+        refusal_of(lambda: by.lite_send("baskets", "a/b", b"x")),
+    ]  # fmt: skip
+
+
+def with_lite_topics(cluster: LocalCluster) -> None:
+    """A topic of type LITE, and a group that reads its lite topics."""
+    topic = TopicConfig(topic_name="baskets", read_queue_nums=2, write_queue_nums=2, attributes={MESSAGE_TYPE: "LITE"})
+    cluster.broker.topics.update(topic)
+    cluster.broker.groups.update(Group(group_name="readers", attributes={LITE_BIND_TOPIC: "baskets"}))
+
+
 DONE: Final = (
     sent, ended, ended_by_ids, many_ended, explained, positioned, joined, popped, consumed, recalled,
     half_ended, assigned, administered, operated,
-    timed, given_back,
+    timed, given_back, lite,
 )  # fmt: skip
 
 # What a door that only shows can be asked about what was done through another one.
