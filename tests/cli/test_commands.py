@@ -55,6 +55,20 @@ def test_groups(tool: Tool) -> None:
     scenarios.groups(tool)
 
 
+def test_attributes_of_groups_and_priorities_of_messages(tool: Tool) -> None:
+    tool.json("topic", "create", "CliRanked", "--type", "PRIORITY", "--queues", "4")
+    sent = [tool.json("message", "send", "CliRanked", "x", "--priority", number)["queue"] for number in "097"]
+    assert sent == [0, 3, 3]
+    tool.json("group", "create", "cli-rankers", "-a", "priority.factor=80", "-a", "lite.bind.topic=CliBaskets")
+    changed = tool.json("group", "alter", "cli-rankers", "-a", "priority.factor=50", "-a", "lite.bind.topic=", "--yes")
+    now = {row["key"]: (row["before"], row["after"]) for row in changed["changes"]}
+    assert now == {"priority.factor": ("80", "50"), "lite.bind.topic": ("CliBaskets", "")}
+    again = tool.json("group", "alter", "cli-rankers", "-a", "priority.factor=50", "--yes")
+    assert again["changes"] == []
+    tool.fails("group", "alter", "cli-rankers", "-a", "priority.factor=500", "--yes")
+    tool.fails("group", "alter", "cli-rankers", "-a", "factor", "--yes", status=2)
+
+
 def test_consumers(tool: Tool) -> None:
     scenarios.consumers(tool)
 
