@@ -1,6 +1,6 @@
 """Messages with a priority, and to lite topics, by an official client of RocketMQ 5, on the gRPC door of our broker.
 
-The clients for Node.js (1.0.8) and Python (5.1.2) have neither of both.
+The clients for Node.js (1.0.8) and Python (5.1.2) have lite consumers, too: no driver here tries them yet.
 """
 
 from __future__ import annotations
