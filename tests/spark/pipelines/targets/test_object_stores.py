@@ -142,7 +142,7 @@ def test_what_azure_says_is_one_sentence() -> None:
         "Generic MicrosoftAzure error\n          \x1b[31m↳\x1b[0m Error performing token request\n           "
         "\x1b[31m↳\x1b[0m Error performing GET\n"
     )
-    assert str(not_opened("abfss://lake@shop/x", said)) == (
-        "abfss://lake@shop/x cannot be opened: Generic MicrosoftAzure error; Error performing token request. The "
+    assert str(not_opened("abfss://lake@localhost/x", said)) == (
+        "abfss://lake@localhost/x cannot be opened: Generic MicrosoftAzure error; Error performing token request. The "
         "environment says who asks, by AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
     )
