@@ -55,7 +55,7 @@ def _require_positive(section: object, *names: str) -> None:
 
 
 def urls_of(addresses: str) -> tuple[str, ...]:
-    """``host:port;https://host:port`` as URLs."""
+    """The text of ``etcdAddr`` as URLs."""
     texts = (text.strip().rstrip("/") for text in addresses.split(";"))
     return tuple(text if "://" in text else f"http://{text}" for text in texts if text)
 
@@ -124,7 +124,9 @@ class ReplicationSettings:
             raise ConfigError(f"primaryLease is {self.primary_lease}; write at least {MIN_LEASE_MS} ms")
         for url in self.etcd:
             if not _URL.fullmatch(url):
-                raise ConfigError(f"etcdAddr has {url!r}; write host:port;host:port, or https://host:port")
+                raise ConfigError(
+                    f"etcdAddr has {url!r}; write host:port;host:port, each with https:// before it if it speaks TLS"
+                )
         for address in self.allowed:
             if numeric(address) is None:
                 raise ConfigError(f"haAllowedAddresses has {address!r}; write IP addresses with ; between them")

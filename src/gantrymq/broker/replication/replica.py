@@ -259,6 +259,8 @@ class _Connection:
         self._link: Link | None = None
         self._timer: Timer | None = None
         self._heard = self._said = clock.monotonic()
+        self._spoke: float | None = None
+        """When something came over this connection last; None: nothing has."""
         self._greeted = False
         """Whether the primary has answered, where it has to."""
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -274,12 +276,14 @@ class _Connection:
             self._talk.followed()
 
     def heard_within(self, seconds: float) -> bool:
-        return self._link is not None and self._clock.monotonic() - self._heard <= seconds
+        """A connection alone says nothing: the system of a silent program accepts it, too."""
+        spoke = self._spoke
+        return self._link is not None and spoke is not None and self._clock.monotonic() - spoke <= seconds
 
     def received(self, data: bytes) -> None:
         if self._link is None:
             return
-        self._heard = self._clock.monotonic()
+        self._heard = self._spoke = self._clock.monotonic()
         self._owner.heard_ms = self._clock.wall_ms()
         target, following = self._target, self._following
         try:

@@ -148,7 +148,7 @@ class Delivery:
             if isinstance(outcome, GantryError):
                 error = outcome
                 same = target.broker_name if stay else None
-                self._failed(target)
+                self.failed(target)
             else:
                 result = send_result(outcome, target, message_id)
                 if result is not None and (not left or self._settles(result)):
@@ -229,7 +229,7 @@ class Delivery:
         it."""
         if code not in UNCERTAIN_CODES:
             return same
-        self._failed(target)
+        self.failed(target)
         return target.broker_name
 
     def _choose(self, publish: PublishQueues, same: str | None, avoid: str | None, now: float) -> MessageQueue:
@@ -260,7 +260,7 @@ class Delivery:
             return await self.channel_to(queue, timeout_ms)
         except Unreachable as error:
             failure = error  # compiled code must not wait in here
-        self._failed(queue)
+        self.failed(queue)
         if patient:
             await self._endpoint.clock.sleep(RETRY_PAUSE_S)
         return failure
@@ -275,7 +275,7 @@ class Delivery:
             raise Unreachable(queue.broker_name, "the name servers know no master of that broker")
         return self._endpoint.ready(address) or await self._endpoint.channel(address, timeout_ms)
 
-    def _failed(self, queue: MessageQueue) -> None:
+    def failed(self, queue: MessageQueue) -> None:
         """A broker could not be reached or did not answer: avoid it for a while, and refresh the route."""
         if self._config.avoid_slow_brokers:
             self._faults.failed(queue.broker_name, self._endpoint.clock.monotonic())

@@ -89,6 +89,7 @@ class HalfEnds:
                 answer = await sent
             except GantryError as failure:
                 error = failure
+                self._delivery.failed(queue)
                 if self._endpoint.speaks_java(channel.address):
                     # If Apache's broker has carried out the first attempt, a second one would deliver the message
                     # again. The check-back settles the transaction instead.

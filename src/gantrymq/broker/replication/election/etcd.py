@@ -23,7 +23,7 @@ MAX_ANSWER_BYTES: Final = 1 << 20
 
 
 class EtcdRecords:
-    """``urls``: of the nodes, as ``http://10.0.0.5:2379``. ``timeout_s``: for one node; the next one is tried then."""
+    """``urls``: of the nodes, without a path. ``timeout_s``: for one node; the next one is tried then."""
 
     def __init__(self, urls: tuple[str, ...], cluster: str, name: str, timeout_s: float) -> None:
         self._urls = list(urls)
