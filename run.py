@@ -56,6 +56,7 @@ USAGE = """usage: python3 run.py COMMAND [arguments]
   bench ...                                        messages a second and latencies on this machine; --help says more
   bench apache ...                                 the same side by side with Apache's broker; needs a JDK and Maven
   bench open-transactions ...                      what 10^3 to 10^6 open transactions cost
+  bench grpc ...                                   the same for clients of RocketMQ 5, beside Apache's proxy
   bench recovery ...                               seconds from the death of a producer to the delivery, on both brokers
   bench consistency ...                            two-phase commit, plain message, outbox and transaction message
   docs                                             build the documentation site from docs/, and check every link

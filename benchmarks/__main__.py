@@ -3,8 +3,9 @@
 Absolute figures depend on the machine. So every row also has the ratio to the same client with a process that answers
 at once and stores nothing (``benchmarks/bare_peer.py``), measured in the same run. ``python -m benchmarks apache``
 compares with Apache's broker instead. ``python -m benchmarks open-transactions`` shows how costs grow with the number
-of open transactions, ``python -m benchmarks recovery`` how long messages of a killed producer are delayed, and
-``python -m benchmarks consistency`` compares four ways to change a database and tell other services.
+of open transactions, ``python -m benchmarks recovery`` how long messages of a killed producer are delayed, ``python -m
+benchmarks grpc`` compares with Apache's proxy under the Java client of RocketMQ 5, and ``python -m benchmarks
+consistency`` compares four ways to change a database and tell other services.
 """
 
 from __future__ import annotations
@@ -247,6 +248,10 @@ def main() -> None:
         from benchmarks import recovery
 
         sys.exit(recovery.main(sys.argv[2:]))
+    if sys.argv[1:2] == ["grpc"]:
+        from benchmarks import grpc_side_by_side
+
+        sys.exit(grpc_side_by_side.main(sys.argv[2:]))
     if sys.argv[1:2] == ["consistency"]:
         from benchmarks.consistency import main as consistency
 

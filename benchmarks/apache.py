@@ -64,7 +64,8 @@ def jars(*, programs: bool = True) -> Jars:
         raise NotPossible(f"{error} (the same holds for this comparison)") from error
 
 
-def _java(lib: Path, options: Sequence[str], *program: str) -> list[str]:
+def java_command(lib: Path, options: Sequence[str], *program: str) -> list[str]:
+    """``program``: the main class and its arguments."""
     return [interop.java(), *options, *JAVA_OPENS, "-cp", f"{lib}/*", *program]
 
 
@@ -123,12 +124,12 @@ def broker(lib: Jars, directory: Path, flush: str) -> Iterator[Running]:
     name_conf.write_text(f"listenPort={name_port}\n")
     own = [f"-Duser.home={home}"]
     start = "org.apache.rocketmq.namesrv.NamesrvStartup"
-    with child(_java(lib.server, ["-Xmx256m", *own], start, "-c", str(name_conf)), log, home) as name_server:
+    with child(java_command(lib.server, ["-Xmx256m", *own], start, "-c", str(name_conf)), log, home) as name_server:
         await_route(name_port, name_server, time.monotonic(), log, expect=None)
         conf = broker_conf(directory, flush, f"127.0.0.1:{name_port}", broker_port)
         started = time.monotonic()
         start = "org.apache.rocketmq.broker.BrokerStartup"
-        with child(_java(lib.server, [*BROKER_HEAP, *own], start, "-c", str(conf)), log, home) as process:
+        with child(java_command(lib.server, [*BROKER_HEAP, *own], start, "-c", str(conf)), log, home) as process:
             await_route(name_port, process, started, log)
             start_s = time.monotonic() - started
             yield Running(f"127.0.0.1:{name_port}", process.pid, start_s, f"127.0.0.1:{broker_port}")
@@ -188,7 +189,7 @@ def client(
         program.insert(0, str(Path(__file__).parent / "java" / "JsonHeaders.java"))
     output = directory / f"client-{time.monotonic_ns()}.log"
     options = [*CLIENT_HEAP, PATIENT, f"-Duser.home={directory}", "-Drocketmq.serialize.type=ROCKETMQ"]
-    with child(_java(lib.example, options, *program), output, directory) as process:
+    with child(java_command(lib.example, options, *program), output, directory) as process:
         yield Client(output, process.pid)
 
 

@@ -20,6 +20,7 @@ OLDEST_JAVA = 11
 ARTEFACTS = {
     "server-4.9.7": ["rocketmq-namesrv:4.9.7", "rocketmq-broker:4.9.7", "rocketmq-tools:4.9.7"],
     "server-5.5.0": ["rocketmq-namesrv:5.5.0", "rocketmq-broker:5.5.0", "rocketmq-tools:5.5.0"],
+    "proxy-5.5.0": ["rocketmq-namesrv:5.5.0", "rocketmq-broker:5.5.0", "rocketmq-proxy:5.5.0"],
     "client-4.9.8": ["rocketmq-client:4.9.8"],
     "client-5.5.0": ["rocketmq-client:5.5.0"],
     "example-5.5.0": ["rocketmq-example:5.5.0"],
