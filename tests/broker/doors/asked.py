@@ -25,6 +25,7 @@ BY_THE_BROKER: Final = {
     "consuming.popping.lite.expire": "the broker's duty, once in a while",
     "consuming.popping.lite.opened": "an acknowledgement did it",
     "consuming.popping.lite.resume": "the broker starts",
+    "consuming.popping.acks.may_go_on": "a door asks it for itself, before acknowledgements that come late",
     "administration.topics.update": "administration.changes.add makes it",
     "administration.topics.update_each": "administration.changes.add makes it",
     "administration.topics.check_deletion": "administration.changes.add asks it",
@@ -33,7 +34,7 @@ BY_THE_BROKER: Final = {
     "administration.groups.update_each": "administration.changes.add makes it",
     "administration.groups.delete": "administration.changes.add makes it",
 }
-"""What no door asks for, and why."""
+"""What no client asks for, and why."""
 
 
 def asks(*operations: str) -> Callable[[F], F]:

@@ -93,3 +93,22 @@ def test_the_same_check_point_again_replaces_the_first() -> None:
     ledger.open(0, 5, point())
     assert (len(ledger), ledger.committable(0)) == (1, 4)
     assert len(ledger.due(1000, 10)) == 1
+
+
+def test_a_prolonged_delivery_is_found_by_its_first_pop_while_it_is_open() -> None:
+    ledger = Ledger()
+    ledger.open(0, 0, point(count=3))
+    before = CheckPoint("T", "G", 0, 1, 140, 50, "b", (0,), holder="c", first_pop=100)
+    ledger.open(0, 1, before)
+    ledger.ack(Ack(point().key, (1,)))
+    first = ("T", "G", 0, 1, 100)
+    opened = ledger.prolonged(*first)
+    assert opened is not None and opened.point is before
+    after = CheckPoint("T", "G", 0, 1, 180, 50, "b", (0,), holder="c", first_pop=100)
+    ledger.open(0, 2, after)
+    ledger.ack(Ack(before.key, (1,)))
+    opened = ledger.prolonged(*first)
+    assert opened is not None and opened.point is after, "the end of the one before leaves the newer one"
+    ledger.ack(Ack(after.key, (1,)))
+    assert ledger.prolonged(*first) is None
+    assert ledger.prolonged("T", "G", 0, 0, 100) is None, "it was never prolonged"

@@ -7,6 +7,7 @@ Source: AckMessageProcessor, ChangeInvisibleTimeProcessor; docs/protocol.md#pop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -27,6 +28,7 @@ from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
 
+ENDED: Final = "this delivery has ended: the message was acknowledged, or its invisible time is over"
 ACKS_MAX: Final = 10_000
 """Check points of one batch of acknowledgements."""
 BIT_SETS_MAX: Final = 49_152
@@ -45,8 +47,9 @@ class PopAcks:
         self._clock = clock
         self._broker_name = broker_name
 
-    def ack(self, delivery: PopDelivery, done: AckDone) -> bool:
-        """The message was consumed. True when that is done; False: ``done`` is called when it is, or has failed."""
+    def ack(self, delivery: PopDelivery, done: AckDone, *, in_hand: bool = False) -> bool:
+        """The message was consumed. True when that is done; False: ``done`` is called when it is, or has failed.
+        ``in_hand``: a delivery that has ended is refused, and not passed over."""
         self._checks.queue(delivery.topic, delivery.queue_id)
         first, end = self._store.queue_range(delivery.topic, delivery.queue_id)
         if not first <= delivery.offset <= end:
@@ -60,10 +63,10 @@ class PopAcks:
             offsets = [delivery.offset]
             self._ack_in_order(delivery.topic, delivery.group, delivery.queue_id, offsets, handle.pop_time)
             return True
-        key = (
-            delivery.topic, delivery.group, delivery.queue_id, handle.start_offset, handle.pop_time,
-            handle.broker_name,
-        )  # fmt: skip
+        handle = self._deliveries.current(delivery, handle)
+        key = _key_of(delivery, handle)
+        if in_hand and self._deliveries.in_hand(key, delivery.offset, handle) is None:
+            raise Refused(Refusal.MESSAGE_UNKNOWN, ENDED)
         self._deliveries.ack([(handle.revive_queue, handle.visible_at, Ack(key, (delivery.offset,)))], done)
         return False
 
@@ -125,6 +128,7 @@ class PopAcks:
         handle = _handle(delivery.receipt_handle)
         if handle.orderly:
             return self._change_in_order(delivery, handle, invisible_ms, hold.holder)
+        handle = self._deliveries.current(delivery, handle)
 
         def changed(pop_time: int, error: StoreError | None) -> None:
             if error is None:
@@ -138,11 +142,16 @@ class PopAcks:
         )  # fmt: skip
         if not going_on:
             # Apache's broker says it did it, although somebody else may have got the message meanwhile.
-            raise Refused(
-                Refusal.MESSAGE_UNKNOWN,
-                "this delivery has ended: the message was acknowledged, or its invisible time is over",
-            )
+            raise Refused(Refusal.MESSAGE_UNKNOWN, ENDED)
         return None
+
+    def may_go_on(self, delivery: PopDelivery) -> bool:
+        """Whether a delivery goes on, although the time of its receipt handle may be over: a door has prolonged it."""
+        handle = _handle(delivery.receipt_handle)
+        if handle.orderly:
+            return True
+        handle = self._deliveries.current(delivery, handle)
+        return self._deliveries.in_hand(_key_of(delivery, handle), delivery.offset, handle) is not None
 
     def _change_in_order(
         self, delivery: PopDelivery, handle: ReceiptHandle, invisible_ms: int, holder: str
@@ -151,6 +160,12 @@ class PopAcks:
             delivery.topic, delivery.group, delivery.queue_id, delivery.offset, handle.pop_time, invisible_ms, holder
         )
         return Renewed(handle.pop_time, visible_at - handle.pop_time, handle.revive_queue)
+
+
+def _key_of(delivery: PopDelivery, handle: ReceiptHandle) -> Key:
+    return (
+        delivery.topic, delivery.group, delivery.queue_id, handle.start_offset, handle.pop_time, handle.broker_name
+    )  # fmt: skip
 
 
 def _handle(text: str) -> ReceiptHandle:
@@ -260,6 +275,23 @@ class Deliveries:
         except StoreError as error:
             raise Refused(Refusal.FAILED, str(error)) from error
         return True
+
+    def current(self, delivery: PopDelivery, handle: ReceiptHandle) -> ReceiptHandle:
+        """The handle that counts: a door, perhaps another one, may have prolonged the delivery, and its client has the
+        first handle."""
+        if handle.orderly:
+            return handle
+        # It is there from the moment of the renewal on, when the check point before it may not have ended yet.
+        opened = self._revive_log.ledger.prolonged(
+            delivery.topic, delivery.group, delivery.queue_id, delivery.offset, handle.pop_time
+        )
+        if opened is None:
+            return handle
+        point = opened.point
+        return replace(
+            handle, start_offset=point.start_offset, pop_time=point.pop_time, invisible_time=point.invisible_time,
+            revive_queue=opened.revive_queue,
+        )  # fmt: skip
 
     def in_hand(self, key: Key, offset: int, handle: ReceiptHandle) -> int | None:
         """The revive queue of a delivery that goes on; None when the message was acknowledged or has come back, or when

@@ -111,7 +111,7 @@ class DeadLetters:
         """Write ``letter`` and end the delivery. False: the delivery has ended before, nothing is written, and ``done``
         is not called; True: it is called when that is safe, or has failed. Raises Refused.
         """
-        handle = parse(delivery.receipt_handle)
+        handle = self._deliveries.current(delivery, parse(delivery.receipt_handle))
         # An orderly message is one, whichever pop gave it: its old consumer may ask while a new one has it.
         start, pop_time = (ORDERLY_START, 0) if handle.orderly else (handle.start_offset, handle.pop_time)
         key = (delivery.topic, delivery.group, delivery.queue_id, start, pop_time, handle.broker_name)

@@ -16,6 +16,8 @@ from gantrymq.broker.pop.ledger import Ledger
 from gantrymq.broker.pop.order_blocks import OrderBlocks
 from gantrymq.message.receipt_handle import NORMAL, ORDERLY, ReceiptHandle, kind_of
 
+AT_A_PROXY: Final = "\n"
+"""The name of a client that a proxy has begins with this. Other names begin with the id of the client."""
 RESUME_MS: Final = 30_000
 """How long such a delivery goes on at least behind a start, so that the door can prolong it again."""
 
@@ -28,6 +30,11 @@ class Hold:
     """The client, as the door names it; empty: nobody."""
     first_pop: int
     """ms since 1970 of the pop whose receipt handle the client has."""
+
+    @property
+    def elsewhere(self) -> bool:
+        """A proxy does it: no door of this broker knows the client."""
+        return self.holder.startswith(AT_A_PROXY)
 
 
 NOBODY: Final = Hold("", 0)

@@ -12,7 +12,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from gantrymq.broker.metrics.lag import NONE, Invisible, Place
 from gantrymq.broker.pop.check_point import Ack, CheckPoint, Key
@@ -40,6 +40,15 @@ class OpenPoint:
     """Queue offsets of messages that are being written elsewhere together with their acknowledgements."""
 
 
+_First: TypeAlias = tuple[str, str, int, int, int]
+"""Topic, group, queue, offset, and the time of the pop that began a delivery."""
+
+
+def _first_of(point: CheckPoint) -> _First:
+    """A prolonged delivery is alone in its check point."""
+    return (point.topic, point.group, point.queue_id, point.start_offset, point.first_pop)
+
+
 class Ledger:
     """Check points that are open."""
 
@@ -54,6 +63,8 @@ class Ledger:
         self._taken_in: dict[int, int] = {}
         """Revive queue to its last record that was taken in."""
         self._early: dict[Key, set[int]] = {}
+        self._prolonged: dict[_First, OpenPoint] = {}
+        """Of deliveries that a door has prolonged, by what their client's receipt handle says."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -76,11 +87,14 @@ class Ledger:
         if late:
             pending -= acked
         opened = OpenPoint(point, revive_queue, revive_offset, pending, point.visible_at if due_at is None else due_at)
-        old = self._open.pop(point.key, None)
+        old = self._open.get(point.key)
         if old is not None:
+            self._close(old)
             old.pending.clear()
         if pending:
             self._open[point.key] = opened
+            if point.holder:
+                self._prolonged[_first_of(point)] = opened
             self._number += 1
             heapq.heappush(self._times, (opened.due_at, self._number, opened))
             heapq.heappush(self._first.setdefault(revive_queue, []), (revive_offset, self._number, opened))
@@ -90,7 +104,7 @@ class Ledger:
         """The record could not be written: as if there had never been one."""
         opened.pending.clear()
         if self._open.get(opened.point.key) is opened:
-            del self._open[opened.point.key]
+            self._close(opened)
 
     def get(self, key: Key) -> OpenPoint | None:
         return self._open.get(key)
@@ -108,7 +122,17 @@ class Ledger:
             return
         opened.pending.difference_update(ack.offsets)
         if not opened.pending:
-            del self._open[ack.key]
+            self._close(opened)
+
+    def _close(self, opened: OpenPoint) -> None:
+        point = opened.point
+        del self._open[point.key]
+        if point.holder and self._prolonged.get(_first_of(point)) is opened:
+            del self._prolonged[_first_of(point)]
+
+    def prolonged(self, topic: str, group: str, queue_id: int, offset: int, first_pop: int) -> OpenPoint | None:
+        """The check point of a delivery that began with the pop of that time, and that a door has prolonged since."""
+        return self._prolonged.get((topic, group, queue_id, offset, first_pop))
 
     def passed(self, revive_queue: int, revive_offset: int) -> None:
         """A record of the revive topic was taken in."""

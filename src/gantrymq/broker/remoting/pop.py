@@ -12,6 +12,7 @@ from typing import Final
 
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.acks import PopAcks
+from gantrymq.broker.pop.holds import AT_A_PROXY, NOBODY, Hold
 from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.values import (
     NotificationRequest,
@@ -153,7 +154,7 @@ class PopAckHandler:
             header.consumer_group, _where(header.topic, header.lite_topic), header.queue_id, header.offset,
             header.extra_info,
         )  # fmt: skip
-        if self._acks.ack(delivery, partial(_acknowledged, session, command)):
+        if self._acks.ack(delivery, partial(_acknowledged, session, command), in_hand=bool(header.in_hand)):
             return encode_response(command, ResponseCode.SUCCESS)
         return None
 
@@ -168,9 +169,11 @@ class PopAckHandler:
             header.consumer_group, _where(header.topic, header.lite_topic), header.queue_id, header.offset,
             header.extra_info,
         )  # fmt: skip
+        hold = Hold(AT_A_PROXY + header.holder, header.first_pop or 0) if header.holder else NOBODY
         renewed = self._acks.change_invisible_time(
-            delivery, header.invisible_time, suspend=bool(header.suspend), done=partial(_changed, session, command)
-        )
+            delivery, header.invisible_time, suspend=bool(header.suspend), done=partial(_changed, session, command),
+            hold=hold,
+        )  # fmt: skip
         return None if renewed is None else _renewed(command, renewed)
 
     def rollback(self, session: ClientSession, command: Command) -> bytes:

@@ -54,6 +54,8 @@ class AckMessage(Header, frozen=True, kw_only=True):
     offset: Long
     lite_topic: str | None = None
     bname: str | None = None
+    in_hand: bool | None = None
+    """True: a delivery that has ended is refused. Only GantryMQ has it; Apache's brokers pass over such a delivery."""
 
 
 class ChangeInvisibleTime(Header, frozen=True, kw_only=True):
@@ -70,6 +72,10 @@ class ChangeInvisibleTime(Header, frozen=True, kw_only=True):
     suspend: bool | None = None
     """True: the delivery does not count as an attempt."""
     bname: str | None = None
+    holder: str | None = None
+    """The client for which a proxy does this by itself. Only GantryMQ has this and the next one."""
+    first_pop: Long | None = None
+    """ms since 1970 of the pop whose receipt handle that client has."""
 
 
 class ChangeInvisibleTimeAnswer(Header, frozen=True, kw_only=True):
