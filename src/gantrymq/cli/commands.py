@@ -20,6 +20,7 @@ _COMMANDS: Final = {
     "server": ("gantrymq.cli.serve", "server"),
     "nameserver": ("gantrymq.cli.serve", "nameserver"),
     "broker": ("gantrymq.cli.serve", "broker"),
+    "proxy": ("gantrymq.cli.serve", "proxy"),
     "topic": ("gantrymq.cli.topic", "app"),
     "group": ("gantrymq.cli.group", "app"),
     "message": ("gantrymq.cli.message", "app"),

@@ -59,6 +59,17 @@ OPTIONS: Final[dict[str, Options]] = {
         "-n": ("namesrv_addr", str),
         "--bind": ("bind", str),
     },
+    "proxy": {
+        "--name-servers": ("name_servers", str),
+        "-n": ("name_servers", str),
+        "--grpc-port": ("grpc_port", int),
+        "--bind": ("bind", str),
+        "--host": ("host", str),
+        "--tls-config": ("tls_config", Path),
+        "--http-port": ("http_port", int),
+        "--http-bind": ("http_bind", str),
+        "--log-level": ("log_level", str),
+    },
 }
 """By command: the same options as in ``cli.serve``."""
 

@@ -1,4 +1,4 @@
-"""``gantry server``, ``gantry nameserver``, ``gantry broker``: their options, for people and mistakes.
+"""``gantry server``, ``nameserver``, ``broker`` and ``proxy``: their options, for people and mistakes.
 
 ``cli.plain_start`` knows the same options, and starts the same programs without this module.
 """
@@ -13,6 +13,7 @@ import typer
 from gantrymq.broker.config_sections import DEFAULT_LISTEN_PORT
 from gantrymq.cli.serving import broker as serving_broker
 from gantrymq.cli.serving import nameserver as serving_nameserver
+from gantrymq.cli.serving import proxy as serving_proxy
 from gantrymq.cli.serving import server as serving_server
 from gantrymq.nameserver.config import DEFAULT_PORT
 from gantrymq.runtime.addresses import ANY, LOOPBACK
@@ -169,5 +170,39 @@ def broker(
         grpc_port=grpc_port,
         broker_name=broker_name,
         tls_config=tls_config,
+        log_level=log_level,
+    )
+
+
+def proxy(
+    name_servers: Annotated[
+        str | None,
+        typer.Option("--name-servers", "-n", help="Name servers, host:port;host:port. Default: NAMESRV_ADDR."),
+    ] = None,
+    grpc_port: Annotated[int, typer.Option(help="Port for clients of RocketMQ 5; 0: any free one.")] = (
+        serving_proxy.DEFAULT_GRPC_PORT
+    ),
+    bind: Annotated[str, typer.Option(help="Address to listen on. Default: all of this machine.")] = ANY,
+    host: Annotated[
+        str, typer.Option(help="Address that a client is told which does not say how it reaches the proxy.")
+    ] = LOOPBACK,
+    tls_config: TlsConfig = None,
+    http_port: Annotated[int, typer.Option(help="Port of /metrics, /alive and /health; 0: none.")] = 0,
+    http_bind: Annotated[str, typer.Option(help="Address of /metrics.")] = LOOPBACK,
+    log_level: LogLevel = "info",
+) -> None:
+    """Run a proxy: clients of RocketMQ 5 (gRPC) reach all brokers of a cluster through it. Stop it with Ctrl-C.
+
+    The brokers may be those of GantryMQ, or Apache's from 5.0 on. A proxy keeps nothing on disk. Several proxies may
+    stand before one cluster. Needs the package protobuf (the extra "grpc").
+    """
+    serving_proxy.proxy(
+        name_servers=name_servers,
+        grpc_port=grpc_port,
+        bind=bind,
+        host=host,
+        tls_config=tls_config,
+        http_port=http_port,
+        http_bind=http_bind,
         log_level=log_level,
     )

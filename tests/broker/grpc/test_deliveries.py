@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from gantrymq.broker.grpc.clients import GrpcClient
-from gantrymq.broker.grpc.deliveries import GONE_MS, GRACE_SECONDS, RENEWED_FOR_MS, HeldDeliveries
+from gantrymq.broker.grpc.deliveries import GONE_MS, GRACE_SECONDS, NOTED_AFTER_MS, RENEWED_FOR_MS, HeldDeliveries
 from gantrymq.broker.pop.holds import NOBODY, HeldDelivery, Hold
 from gantrymq.broker.pop.values import PopDelivery, Renewed
 from gantrymq.broker.refusal import Refused
@@ -28,9 +30,9 @@ class Acks:
         self.asked.append((delivery.receipt_handle, ms, done))
 
 
-def held(clock: LabClock) -> tuple[HeldDeliveries, Acks, GrpcClient, ReceiptHandle]:
+def held(clock: LabClock, *, noting: bool = True) -> tuple[HeldDeliveries, Acks, GrpcClient, ReceiptHandle]:
     acks, client = Acks(), GrpcClient("c", None, "127.0.0.1:1", "JAVA", 0)
-    deliveries = HeldDeliveries(acks, clock, {}.get)  # type: ignore[arg-type]
+    deliveries = HeldDeliveries(acks, clock, {}.get, lambda broker_name: noting)  # type: ignore[arg-type]
     handle = ReceiptHandle(0, clock.wall_ms(), 60_000, 3, "0", "broker-a", 0, 5)
     deliveries.hold(client, PopDelivery("g", "t", 0, 5, str(handle)), handle)
     return deliveries, acks, client, handle
@@ -51,6 +53,26 @@ def test_a_renewal_that_is_under_way_is_not_begun_again_and_the_first_handle_cou
     clock.advance(50)
     deliveries.renew_due()
     assert len(acks.asked) == 2
+
+
+@pytest.mark.parametrize("noting", [True, False])
+def test_a_delivery_that_takes_longer_than_a_moment_is_noted_by_its_first_renewal(noting: bool) -> None:
+    """A kill of the door before the note leaves the handle its 60 s, so the note comes soon, and once."""
+    clock = LabClock()
+    deliveries, acks, _, handle = held(clock, noting=noting)
+    clock.advance(NOTED_AFTER_MS / 1000 - 0.1)
+    deliveries.renew_due()
+    assert acks.asked == [], "most messages are acknowledged sooner"
+    clock.advance(0.1)
+    deliveries.renew_due()
+    if not noting:
+        assert acks.asked == [], "the broker would keep no note"
+        return
+    acks.asked[0][2](Renewed(clock.wall_ms(), RENEWED_FOR_MS, 3))
+    clock.advance(30)
+    deliveries.renew_due()
+    assert [text for text, _, _ in acks.asked] == [str(handle)]
+    assert acks.holds == [Hold("c\n", handle.pop_time)]
 
 
 def test_what_a_client_had_that_is_gone_comes_soon() -> None:

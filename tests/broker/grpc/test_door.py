@@ -363,6 +363,31 @@ def test_a_renewed_message_is_acknowledged_with_its_first_handle_after_a_restart
     story(after, tmp_path)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_message_that_is_in_hand_for_a_moment_is_held_behind_a_restart(tmp_path: Path, orderly: bool) -> None:
+    """The door notes it by itself, long before its first handle is over."""
+
+    async def before(running: Cluster, client: GrpcClient) -> None:
+        running.broker.groups.update(Group(group_name="group", consume_message_orderly=orderly))
+        await client.send(message("orders", b"1", message_group="g"))
+        for queue in range(4) if orderly else (-1,):
+            _, got = await client.receive("orders", queue=queue, seconds=0, renew=True)
+            received.extend(got)
+        assert running.broker.popping.consumption.held() == []
+        await until(lambda: len(running.broker.popping.consumption.held()) == 1)
+
+    async def after(running: Cluster, client: GrpcClient) -> None:
+        (held,) = running.broker.popping.consumption.held()
+        assert held.first.pop_time == parse(received[0].system_properties.receipt_handle).pop_time
+        assert (await client.ack("orders", received[0])).status.code == Code.OK
+        assert running.broker.popping.consumption.held() == []
+
+    received: list[Message] = []
+    story(before, tmp_path)
+    story(after, tmp_path)
+
+
 async def forward(client: GrpcClient, received: Message) -> Status:
     request = service.ForwardMessageToDeadLetterQueueRequest(
         group=resource("group"), topic=resource("orders"), receipt_handle=received.system_properties.receipt_handle,

@@ -12,9 +12,9 @@ from gantrymq.access.operations import POP
 from gantrymq.broker.grpc.calls import Caller, failed
 from gantrymq.broker.grpc.deliveries import HeldDeliveries
 from gantrymq.broker.grpc.incoming import check_group, check_lite, check_topic
+from gantrymq.broker.grpc.messaging import Messaging
 from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.statuses import REFUSED, Rejected, ok, together
-from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.pop.values import PopDelivery, Renewed
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.grpc.definition_pb2 import Code
@@ -38,10 +38,9 @@ LONGEST_INVISIBLE_MS: Final = 12 * 3600 * 1000
 class AckMethods:
     """What consumers call about messages that they have received."""
 
-    def __init__(self, operations: Operations, clock: Clock, held: HeldDeliveries) -> None:
-        self._acks = operations.consuming.popping.acks
-        self._letters = operations.consuming.popping.dead_letters
-        self._backs = operations.sending.back
+    def __init__(self, messaging: Messaging, clock: Clock, held: HeldDeliveries) -> None:
+        self._messaging = messaging
+        self._acks = messaging.deliveries
         self._clock = clock
         self._held = held
 
@@ -83,7 +82,10 @@ class AckMethods:
             raise Rejected(Code.INVALID_RECEIPT_HANDLE, f"{text[:200]!r} is not a receipt handle of this broker")
         await self._held.settled(group, where, named)
         handle = self._held.current(group, where, named)
-        if not handle.orderly and handle.visible_at <= self._clock.wall_ms():
+        is_over = not handle.orderly and handle.visible_at <= self._clock.wall_ms()
+        if is_over and not self._acks.may_go_on(
+            PopDelivery(group, where, handle.queue_id, handle.offset, str(handle))
+        ):  # fmt: skip
             raise Rejected(
                 Code.INVALID_RECEIPT_HANDLE, "the invisible time of this delivery is over; the message comes again"
             )
@@ -123,13 +125,7 @@ class AckMethods:
         topic = _where(topic, request.lite_topic)
         named, where, handle = await self._delivery(topic, group, request.receipt_handle)
         delivery = PopDelivery(group, where, handle.queue_id, handle.offset, str(handle))
-        letter = self._backs.dead_letter(caller.client, group, self._letters.log_offset_of(delivery))
-        if letter is None:
-            await self._end(topic, group, request.receipt_handle)
-            return ForwardMessageToDeadLetterQueueResponse(status=ok())
-        outcome = Outcome[None]()
-        if self._letters.put(delivery, letter, outcome.tell):
-            await outcome.get()
+        await self._messaging.forward(caller.client, delivery, _log_offset_of(request.receipt_handle))
         self._held.release(group, where, named)
         return ForwardMessageToDeadLetterQueueResponse(status=ok())
 
@@ -137,6 +133,12 @@ class AckMethods:
 def _where(topic: str, lite_topic: str) -> str:
     """Where a message lies that a client names. ``lite_topic``: empty for one of the topic itself. Raises Rejected."""
     return lite_queue(topic, check_lite(lite_topic)) if lite_topic else topic
+
+
+def _log_offset_of(handle: str) -> int | None:
+    """The ninth field, which doors of gRPC add."""
+    rest = handle.split(" ")[8:]
+    return int(rest[0]) if rest and rest[0].isdigit() else None
 
 
 def _with_place(handle: ReceiptHandle, earlier: str) -> str:

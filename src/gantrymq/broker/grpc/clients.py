@@ -25,6 +25,7 @@ from gantrymq.broker.pushes import (
 )
 from gantrymq.grpc.definition_pb2 import ClientType, MessageType, Settings
 from gantrymq.grpc.service_pb2 import RecoverOrphanedTransactionCommand, TelemetryCommand
+from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.runtime.clock import Clock
@@ -110,13 +111,16 @@ class GrpcClient:
     # The check-back.
 
     def ask(self, check: Check) -> None:
-        record = decode_record(check.message)
-        message = message_of(record, check.topic)
+        self.recover(decode_record(check.message), check.topic, check.unique_key)
+
+    def recover(self, half: StoredMessage, topic: str, transaction_id: str) -> None:
+        """Ask how the transaction of a half message ended. ``topic``: where it goes with a commit."""
+        message = message_of(half, topic)
         message.system_properties.message_type = MessageType.TRANSACTION
         self.command(
             TelemetryCommand(
                 recover_orphaned_transaction_command=RecoverOrphanedTransactionCommand(
-                    message=message, transaction_id=check.unique_key
+                    message=message, transaction_id=transaction_id
                 )
             )
         )

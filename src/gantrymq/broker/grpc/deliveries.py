@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from gantrymq.broker.grpc.clients import GrpcClient
-from gantrymq.broker.pop.acks import PopAcks
+from gantrymq.broker.grpc.messaging import Deliveries
 from gantrymq.broker.pop.holds import NOBODY, HeldDelivery, Hold
 from gantrymq.broker.pop.values import PopDelivery, Renewed
 from gantrymq.broker.refusal import Refused
@@ -24,7 +24,10 @@ from gantrymq.runtime.clock import Clock
 
 log = logging.getLogger("gantrymq.grpc")
 
-LOOK_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 2.0
+NOTED_AFTER_MS: Final = 2_000
+"""A message that is in hand for so long is renewed for the first time, so that the broker has a note about it: a door
+that starts anew goes on with it. Most messages are acknowledged sooner, and cost no renewal."""
 BEFORE_END_MS: Final = 20_000
 """A message that would become visible this soon is renewed."""
 RENEWED_FOR_MS: Final = 60_000
@@ -46,6 +49,8 @@ class _Held:
     topic: str
     first: ReceiptHandle
     now: ReceiptHandle
+    noted: bool = False
+    """Whether the broker knows for whom it is renewed."""
 
 
 Key = tuple[str, str, int, int, int]
@@ -55,8 +60,13 @@ Key = tuple[str, str, int, int, int]
 class HeldDeliveries:
     """Renews, and knows which receipt handle counts."""
 
-    def __init__(self, acks: PopAcks, clock: Clock, named: Callable[[str], GrpcClient | None]) -> None:
-        """``named``: finds a client by its name, if it was heard since the start."""
+    def __init__(
+        self, acks: Deliveries, clock: Clock, named: Callable[[str], GrpcClient | None],
+        notes: Callable[[str], bool] = lambda broker_name: True,
+    ) -> None:  # fmt: skip
+        """``named``: finds a client by its name, if it was heard since the start. ``notes``: whether the broker of that
+        name keeps notes of what is renewed."""
+        self._notes = notes
         self._acks = acks
         self._clock = clock
         self._named = named
@@ -72,9 +82,11 @@ class HeldDeliveries:
         self._held[_key(group, topic, handle)] = _Held(client, hold, group, topic, handle, handle)
 
     def resume(self, deliveries: Iterable[HeldDelivery]) -> None:
-        """Go on where the door before this one ended."""
+        """Go on where the door before this one ended. What proxies have is theirs."""
         for one in deliveries:
-            held = _Held(None, one.hold, one.group, one.topic, one.first, one.handle)
+            if one.hold.elsewhere:
+                continue
+            held = _Held(None, one.hold, one.group, one.topic, one.first, one.handle, noted=True)
             self._held[_key(one.group, one.topic, one.first)] = held
         self._look(resuming=True)
 
@@ -110,9 +122,16 @@ class HeldDeliveries:
                 self._change(held, GONE_MS, _ignored, NOBODY)
             elif now - held.first.pop_time > LONGEST_MS or (held.now.visible_at <= now and not resuming):
                 del self._held[key]
-            elif held.now.visible_at - now < BEFORE_END_MS and key not in self._renewing:
+            elif self._is_due(held, now) and key not in self._renewing:
                 self._renewing[key] = []
                 self._change(held, RENEWED_FOR_MS, partial(self._renewed, key, held), held.hold)
+
+    def _is_due(self, held: _Held, now: int) -> bool:
+        if held.now.visible_at - now < BEFORE_END_MS:
+            return True
+        if held.noted or now - held.first.pop_time < NOTED_AFTER_MS:
+            return False
+        return self._notes(held.first.broker_name)
 
     def _is_gone(self, client: GrpcClient | None) -> bool:
         return self._clock.monotonic() > self._grace_until if client is None else not client.alive
@@ -132,7 +151,7 @@ class HeldDeliveries:
             held.now, pop_time=outcome.pop_time, invisible_time=outcome.invisible_time,
             revive_queue=outcome.revive_queue, start_offset=_start_of(held.now),
         )  # fmt: skip
-        self._held[key] = replace(known, now=now)
+        self._held[key] = replace(known, now=now, noted=True)
 
     def _change(self, held: _Held, ms: int, done: Callable[[Renewed | Refused], None], hold: Hold) -> None:
         handle = held.now

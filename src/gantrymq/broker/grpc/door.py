@@ -7,7 +7,6 @@ from typing import Final
 
 from gantrymq.broker.client import Connection
 from gantrymq.broker.door import Departures, Ground, Served
-from gantrymq.broker.grpc.acks import AckMethods
 from gantrymq.broker.grpc.calls import Calls
 from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
 from gantrymq.broker.grpc.deliveries import LOOK_SECONDS, HeldDeliveries
@@ -15,11 +14,8 @@ from gantrymq.broker.grpc.health import NAME as HEALTH_SERVICE
 from gantrymq.broker.grpc.health import Health
 from gantrymq.broker.grpc.latency import LOCAL, PROXY_UP, GrpcLatency
 from gantrymq.broker.grpc.lite import LiteMethods
-from gantrymq.broker.grpc.membership import Membership
+from gantrymq.broker.grpc.local import LocalMessaging
 from gantrymq.broker.grpc.methods import methods_of
-from gantrymq.broker.grpc.receiving import Receiving
-from gantrymq.broker.grpc.routes import Routes
-from gantrymq.broker.grpc.sending import SendingMethods
 from gantrymq.broker.operations.operations import Operations
 from gantrymq.grpc.pool import SERVICE
 from gantrymq.grpc.reflection import SERVICES as REFLECTION_SERVICES
@@ -77,17 +73,9 @@ class GrpcDoor:
         popping = operations.consuming.popping
         self._held = HeldDeliveries(popping.acks, clock, self._clients.named)
         self._held.resume(popping.consumption.held())
-        membership = Membership(config, clock, operations, self._clients, calls)
         own = address_of(config.network.broker_ip1, config.network.grpc_port)
-        return methods_of(
-            calls,
-            membership,
-            Routes(config, operations, own),
-            SendingMethods(config, operations, membership),
-            Receiving(operations, clock, config.identity.broker_name, self._held),
-            AckMethods(operations, clock, self._held),
-            LiteMethods(operations, self._clients),
-        )
+        messaging, lite = LocalMessaging(config, operations), LiteMethods(operations, self._clients)
+        return methods_of(messaging, calls, self._clients, self._held, clock, own, lite)
 
     async def _look(self) -> None:
         while True:

@@ -15,10 +15,12 @@ HELD: Final = frozenset({"ReceiveMessage"})
 """Methods that wait until there is a message."""
 PROXY_UP: Final[Metric] = Metric(
     "rocketmq_proxy_up", MetricKind.GAUGE, "", ("proxy_mode",),
-    "1 while clients of RocketMQ 5 are served (gRPC). proxy_mode is local: the broker serves them itself.",
+    "1 while clients of RocketMQ 5 are served (gRPC). proxy_mode is local when the broker serves them itself, and "
+    "cluster when a proxy does.",
 )  # fmt: skip
 """Source: ProxyMetricsConstant."""
 LOCAL: Final = "local"
+CLUSTER: Final = "cluster"
 
 
 class GrpcLatency:

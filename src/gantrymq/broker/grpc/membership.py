@@ -14,12 +14,10 @@ from gantrymq.access.operations import JOIN, SEND
 from gantrymq.broker.grpc.calls import Caller, Calls, failed
 from gantrymq.broker.grpc.clients import UNSENT_MAX, GrpcClient, GrpcClients
 from gantrymq.broker.grpc.incoming import check_group, check_topic
-from gantrymq.broker.grpc.outcome import Outcome
+from gantrymq.broker.grpc.local import NEW_GROUP, SQL92
+from gantrymq.broker.grpc.messaging import Messaging
 from gantrymq.broker.grpc.settings import answer_of
 from gantrymq.broker.grpc.statuses import REFUSED, Rejected, ok
-from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.operations.operations import Operations
-from gantrymq.broker.pop.lite.subscriptions import SUBSCRIPTIONS_MAX
 from gantrymq.grpc.definition_pb2 import ClientType, Code, FilterType, Settings, SubscriptionEntry
 from gantrymq.grpc.service_pb2 import (
     HeartbeatRequest,
@@ -33,22 +31,15 @@ from gantrymq.grpc.serving.methods import Context
 from gantrymq.message.heartbeat import ConsumerData, ConsumeType, Heartbeat, ProducerData, SubscriptionData
 from gantrymq.runtime.clock import Clock
 
-MAX_ATTEMPTS: Final = 17
-"""Deliveries of a message to a group whose settings say nothing: the first one and 16 more."""
 FIRST_WORD_SECONDS: Final = 3.0
-SQL92: Final = "SQL92"
-TAG: Final = "TAG"
 
 
 class Membership:
     """What clients say about themselves, and what they are told."""
 
-    def __init__(
-        self, config: LiveConfig, clock: Clock, operations: Operations, clients: GrpcClients, calls: Calls
-    ) -> None:
-        self._config = config
+    def __init__(self, clock: Clock, messaging: Messaging, clients: GrpcClients, calls: Calls) -> None:
         self._clock = clock
-        self._operations = operations
+        self._messaging = messaging
         self._clients = clients
         self._calls = calls
 
@@ -98,8 +89,7 @@ class Membership:
             commands.put_nowait(None)
 
     async def _settings(self, caller: Caller, said: Settings) -> Settings:
-        client = caller.client
-        fifo, attempts, quota = False, MAX_ATTEMPTS, 0
+        client, rules = caller.client, NEW_GROUP
         if said.HasField("subscription"):
             group = check_group(said.subscription.group.name)
             topics = tuple(check_topic(entry.topic.name) for entry in said.subscription.subscriptions)
@@ -113,14 +103,11 @@ class Membership:
         client.settings = said
         await self._beat(client)
         if said.HasField("subscription"):
-            settings = self._operations.administration.groups.get(said.subscription.group.name)
-            fifo, attempts = settings.consume_message_orderly, settings.retry_max_times + 1
-            quota = min(settings.lite_client_quota, SUBSCRIPTIONS_MAX)
-            quota = SUBSCRIPTIONS_MAX if quota < 0 else quota
-        config = self._config.topics
+            rules = await self._messaging.group(said.subscription.group.name)
+        messaging = self._messaging
         return answer_of(
-            said, config.max_message_size, attempts, fifo=fifo, checks_type=config.enable_topic_message_type_check,
-            lite_quota=quota,
+            said, messaging.body_max, rules.attempts, fifo=rules.in_order, checks_type=messaging.checks_types,
+            lite_quota=rules.lite_quota,
         )  # fmt: skip
 
     async def heartbeat(self, caller: Caller, request: HeartbeatRequest) -> HeartbeatResponse:
@@ -135,9 +122,7 @@ class Membership:
             producer_data_set=[ProducerData(group_name=topic) for topic in sorted(client.topics)],
             consumer_data_set=[one for one in consumers if one is not None],
         )
-        done = Outcome[None]()
-        self._operations.members.heartbeat(client, data, client.language, 0, lambda: done.tell(None))
-        await done.get()
+        await self._messaging.join(client, data)
 
     async def sends_halves_to(self, client: GrpcClient, topic: str) -> None:
         """A producer may use a topic that its settings do not name: it is asked about its half messages, too."""

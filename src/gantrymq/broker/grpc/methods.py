@@ -6,24 +6,27 @@ from google.protobuf.message import Message
 
 from gantrymq.broker.grpc.acks import AckMethods
 from gantrymq.broker.grpc.calls import Calls, Handler
+from gantrymq.broker.grpc.clients import GrpcClients
+from gantrymq.broker.grpc.deliveries import HeldDeliveries
 from gantrymq.broker.grpc.lite import LiteMethods
 from gantrymq.broker.grpc.membership import Membership
+from gantrymq.broker.grpc.messaging import Messaging
 from gantrymq.broker.grpc.receiving import Receiving
 from gantrymq.broker.grpc.routes import Routes
 from gantrymq.broker.grpc.sending import SendingMethods
 from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.serving.methods import Method
+from gantrymq.runtime.clock import Clock
 
 
 def methods_of(
-    calls: Calls,
-    membership: Membership,
-    routes: Routes,
-    sending: SendingMethods,
-    receiving: Receiving,
-    acks: AckMethods,
-    lite: LiteMethods,
-) -> dict[str, Method]:
+    messaging: Messaging, calls: Calls, clients: GrpcClients, held: HeldDeliveries, clock: Clock, address: str,
+    lite: LiteMethods | None = None,
+) -> dict[str, Method]:  # fmt: skip
+    """``address``: of the door. ``lite``: None where lite topics are not available."""
+    membership = Membership(clock, messaging, clients, calls)
+    routes, sending = Routes(messaging, address), SendingMethods(messaging, membership)
+    receiving, acks = Receiving(messaging, clock, held), AckMethods(messaging, clock, held)
     handlers: dict[str, Handler] = {
         "QueryRoute": routes.route,
         "QueryAssignment": routes.assignment,
@@ -32,11 +35,12 @@ def methods_of(
         "SendMessage": sending.send,
         "EndTransaction": sending.end,
         "RecallMessage": sending.recall,
-        "SyncLiteSubscription": lite.sync,
         "AckMessage": acks.ack,
         "ChangeInvisibleDuration": acks.change,
         "ForwardMessageToDeadLetterQueue": acks.forward,
     }
+    if lite is not None:
+        handlers["SyncLiteSubscription"] = lite.sync
     methods = {
         name: Method(_message(f"{name}Request"), calls.one(name, _message(f"{name}Response"), handler))
         for name, handler in handlers.items()

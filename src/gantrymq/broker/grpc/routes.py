@@ -8,10 +8,8 @@ from typing import Final
 from gantrymq.access.operations import CONSUME, ROUTE
 from gantrymq.broker.grpc.calls import Caller
 from gantrymq.broker.grpc.incoming import check_group, check_topic
+from gantrymq.broker.grpc.messaging import BrokerTopic, Messaging
 from gantrymq.broker.grpc.statuses import Rejected, ok
-from gantrymq.broker.live_config import LiveConfig
-from gantrymq.broker.operations.operations import Operations
-from gantrymq.broker.refusal import Refused
 from gantrymq.grpc.definition_pb2 import (
     AddressScheme,
     Assignment,
@@ -50,73 +48,65 @@ ANY_QUEUE: Final = -1
 class Routes:
     """Where topics are."""
 
-    def __init__(self, config: LiveConfig, operations: Operations, address: str) -> None:
+    def __init__(self, messaging: Messaging, address: str) -> None:
         """``address``: of this door, for clients that do not say how they reach it."""
-        self._config = config
-        self._operations = operations
+        self._messaging = messaging
         self._own = endpoints_of(address)
 
     async def route(self, caller: Caller, request: QueryRouteRequest) -> QueryRouteResponse:
-        """The queues of a topic at this broker."""
+        """The queues of a topic, of every broker. All are reached through this door."""
         topic = check_topic(request.topic.name)
         caller.demand(ROUTE, (topic,))
-        settings = self._operations.administration.topics.get(topic)
-        broker = self._broker(request.endpoints)
-        types = TYPES.get(settings.message_type, _MIXED)
         resource = Resource(name=topic, resource_namespace=request.topic.resource_namespace)
         return QueryRouteResponse(
             status=ok(),
             message_queues=[
                 MessageQueue(
-                    topic=resource, id=number, permission=permission, broker=broker, accept_message_types=types
+                    topic=resource, id=number, permission=permission, broker=self._broker(place, request.endpoints),
+                    accept_message_types=types_of(place),
                 )
+                for place in await self._messaging.topic(topic)
                 for number, permission in _queues(
-                    settings.read_queue_nums, settings.write_queue_nums, settings.perm & self._permission
+                    place.settings.read_queue_nums, place.settings.write_queue_nums, place.permission
                 )
             ],
-        )
+        )  # fmt: skip
 
     async def assignment(self, caller: Caller, request: QueryAssignmentRequest) -> QueryAssignmentResponse:
-        """What a member of a group receives from: the whole broker, or each queue where the group keeps an order."""
+        """What a member of a group receives from: whole brokers, or each queue where the group keeps an order."""
         topic, group = check_topic(request.topic.name), check_group(request.group.name)
         caller.demand(CONSUME, (topic,), (group,))
-        settings = self._operations.administration.topics.get(topic)
-        if not settings.perm & self._permission & PERM_READ:
+        places = [place for place in await self._messaging.topic(topic) if place.permission & PERM_READ]
+        if not places:
             raise Rejected(Code.FORBIDDEN, f"the topic {topic} cannot be read")
-        subscribed = caller.client.settings
         in_order = (
-            subscribed is not None and settings.message_type != TYPE_LITE and keeps_order(self._operations, group)
+            caller.client.settings is not None
+            and places[0].settings.message_type != TYPE_LITE
+            and (await self._messaging.group(group)).in_order
         )
-        numbers = range(settings.read_queue_nums) if in_order else (ANY_QUEUE,)
-        broker = self._broker(request.endpoints)
         return QueryAssignmentResponse(
             status=ok(),
             assignments=[
                 Assignment(
                     message_queue=MessageQueue(
-                        topic=request.topic, id=number, permission=Permission.READ, broker=broker
+                        topic=request.topic, id=number, permission=Permission.READ,
+                        broker=self._broker(place, request.endpoints),
                     )
                 )
-                for number in numbers
+                for place in places
+                for number in (range(place.settings.read_queue_nums) if in_order else (ANY_QUEUE,))
             ],
-        )
+        )  # fmt: skip
 
-    @property
-    def _permission(self) -> int:
-        return self._config.identity.broker_permission
-
-    def _broker(self, asked_at: Endpoints) -> Broker:
+    def _broker(self, place: BrokerTopic, asked_at: Endpoints) -> Broker:
         """Clients open a connection for each address, so they are told the one that they use."""
         at = asked_at if asked_at.addresses else self._own
-        return Broker(name=self._config.identity.broker_name, id=0, endpoints=at)
+        return Broker(name=place.broker_name, id=0, endpoints=at)
 
 
-def keeps_order(operations: Operations, group: str) -> bool:
-    """Whether a group gets the messages of a queue one after the other; False for one that does not exist yet."""
-    try:
-        return operations.administration.groups.get(group).consume_message_orderly
-    except Refused:
-        return False
+def types_of(place: BrokerTopic) -> tuple[MessageType, ...]:
+    """The types of messages that a topic takes."""
+    return TYPES.get(place.settings.message_type, _MIXED)
 
 
 def endpoints_of(address: str) -> Endpoints:

@@ -5,6 +5,7 @@ RecallMessageActivity; docs/grpc.md#sending.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import structs
@@ -13,13 +14,10 @@ from gantrymq.access.operations import END, RECALL, SEND
 from gantrymq.broker.grpc.calls import Caller, failed
 from gantrymq.broker.grpc.incoming import check_topic, name_of_type, queue_of, submission_of
 from gantrymq.broker.grpc.membership import Membership
-from gantrymq.broker.grpc.outcome import Outcome
+from gantrymq.broker.grpc.messaging import BrokerTopic, Messaging, Sent
 from gantrymq.broker.grpc.statuses import OF_STORED, REFUSED, Rejected, ok, together
-from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.end_by_id import TransactionIds
 from gantrymq.broker.operations.message_types import accepted
-from gantrymq.broker.operations.operations import Operations
-from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.stored import Stored
 from gantrymq.grpc.definition_pb2 import Code, Message, MessageType, Status, TransactionResolution, TransactionSource
 from gantrymq.grpc.service_pb2 import (
@@ -33,7 +31,7 @@ from gantrymq.grpc.service_pb2 import (
 )
 from gantrymq.message.message_types import DELAY, FIFO, LITE, NORMAL, PRIORITY, TRANSACTION
 from gantrymq.message.transaction import Resolution
-from gantrymq.protocol.files.topics import TopicConfig
+from gantrymq.protocol.files.topics import PERM_WRITE, TopicConfig
 
 RESOLUTIONS: Final = {
     TransactionResolution.COMMIT: Resolution.COMMIT,
@@ -49,18 +47,14 @@ KINDS: Final = {
 }
 
 
-_NOT_OF_THE_CLIENT: Final = frozenset({Refusal.MESSAGE_UNKNOWN, Refusal.FAILED})
-"""An end is refused so when the ids name no half message, or one that is not of this client. The second one is FAILED,
-as Apache's broker has it, but it is no failure of the broker."""
-
-
 class SendingMethods:
     """What producers call."""
 
-    def __init__(self, config: LiveConfig, operations: Operations, membership: Membership) -> None:
-        self._config = config
-        self._operations = operations
+    def __init__(self, messaging: Messaging, membership: Membership) -> None:
+        self._messaging = messaging
         self._membership = membership
+        self._turn = 0
+        """Which broker is next."""
 
     async def send(self, caller: Caller, request: SendMessageRequest) -> SendMessageResponse:
         """Each message has a result of its own."""
@@ -74,34 +68,40 @@ class SendingMethods:
 
     async def _entry(self, caller: Caller, message: Message) -> SendResultEntry:
         try:
-            stored = await self._store(caller, message)
+            sent = await self._store(caller, message)
         except REFUSED as refused:
             return SendResultEntry(status=failed(refused))
+        stored = sent.stored
         status = ok() if OF_STORED[stored.status] == Code.OK else _not_safe(stored)
-        is_half = message.system_properties.message_type == MessageType.TRANSACTION
         return SendResultEntry(
-            status=status, message_id=stored.unique_key, transaction_id=stored.unique_key if is_half else "",
+            status=status, message_id=stored.unique_key, transaction_id=sent.transaction_id,
             offset=stored.queue_offset, recall_handle=stored.recall_handle or "",
         )  # fmt: skip
 
-    async def _store(self, caller: Caller, message: Message) -> Stored:
-        submission = submission_of(message, self._config.topics.max_message_size)
+    async def _store(self, caller: Caller, message: Message) -> Sent:
+        submission = submission_of(message, self._messaging.body_max)
         system = message.system_properties
-        topic = self._operations.administration.topics.get(submission.topic)
-        self._check_type(topic, system.message_type)
+        places = await self._messaging.topic(submission.topic)
+        self._check_type(places[0].settings, system.message_type)
         if system.HasField("message_group"):
-            queue = queue_of(system.message_group, max(1, topic.write_queue_nums))
+            place, queue = place_of(system.message_group, places)
             submission = structs.replace(submission, queue_id=queue)
+        else:
+            place = self._next(places)
         if system.message_type == MessageType.TRANSACTION:
             await self._membership.sends_halves_to(caller.client, submission.topic)
-        outcome = Outcome[Stored]()
-        self._operations.sending.one.send(caller.client, submission, message.body, outcome.tell)
-        return await outcome.get()
+        return await self._messaging.send(caller.client, place.broker_name, submission, message.body)
+
+    def _next(self, places: Sequence[BrokerTopic]) -> BrokerTopic:
+        """Brokers in turn. One that takes no writes says so itself, if there is no other."""
+        if len(places) > 1:
+            self._turn += 1
+            places = [place for place in places if place.permission & PERM_WRITE] or places
+        return places[self._turn % len(places)]
 
     def _check_type(self, topic: TopicConfig, message_type: MessageType) -> None:
         wanted = topic.message_type or None
-        checked = self._config.topics.enable_topic_message_type_check
-        kinds = accepted(wanted, topic.topic_name, checked=checked)
+        kinds = accepted(wanted, topic.topic_name, checked=self._messaging.checks_types)
         if kinds is not None and KINDS.get(message_type, NORMAL) not in kinds:
             raise Rejected(
                 Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
@@ -111,31 +111,34 @@ class SendingMethods:
 
     async def end(self, caller: Caller, request: EndTransactionRequest) -> EndTransactionResponse:
         """Commit or roll back. The half message is found by its ids, at any age."""
-        check_topic(request.topic.name)
+        topic = check_topic(request.topic.name)
         if not request.transaction_id.strip():
             raise Rejected(Code.INVALID_TRANSACTION_ID, "the request names no transaction")
-        ends, ids = self._operations.ends_by_id, TransactionIds(request.message_id, request.transaction_id)
-        outcome = Outcome[None]()
-        try:
-            caller.demand(END, (ends.find(ids).topic,))
-            ends.end(
-                caller.client, ids, RESOLUTIONS.get(request.resolution, Resolution.UNKNOWN), outcome.tell,
-                answers_check=request.source == TransactionSource.SOURCE_SERVER_CHECK,
-            )  # fmt: skip
-            await outcome.get()
-        except Refused as refused:
-            if refused.reason not in _NOT_OF_THE_CLIENT:
-                raise
-            raise Rejected(Code.INVALID_TRANSACTION_ID, str(refused)) from refused
+        ids = TransactionIds(request.message_id, request.transaction_id)
+        caller.demand(END, (await self._messaging.topic_of(ids, topic),))
+        await self._messaging.end(
+            caller.client, ids, topic, RESOLUTIONS.get(request.resolution, Resolution.UNKNOWN),
+            answers_check=request.source == TransactionSource.SOURCE_SERVER_CHECK,
+        )  # fmt: skip
         return EndTransactionResponse(status=ok())
 
     async def recall(self, caller: Caller, request: RecallMessageRequest) -> RecallMessageResponse:
         """Withdraw a delayed message."""
         topic = check_topic(request.topic.name)
         caller.demand(RECALL, (topic,))
-        outcome = Outcome[str]()
-        self._operations.sending.timers.recall(caller.client, topic, request.recall_handle, topic, outcome.tell)
-        return RecallMessageResponse(status=ok(), message_id=await outcome.get())
+        key = await self._messaging.recall(caller.client, topic, request.recall_handle)
+        return RecallMessageResponse(status=ok(), message_id=key)
+
+
+def place_of(group: str, places: Sequence[BrokerTopic]) -> tuple[BrokerTopic, int]:
+    """The broker and the queue of all messages of a message group, among the queues that are written."""
+    writable = [place for place in places if place.permission & PERM_WRITE] or places
+    number = queue_of(group, max(1, sum(place.settings.write_queue_nums for place in writable)))
+    for place in writable:
+        if number < place.settings.write_queue_nums:
+            return place, number
+        number -= place.settings.write_queue_nums
+    return writable[0], 0
 
 
 def _not_safe(stored: Stored) -> Status:

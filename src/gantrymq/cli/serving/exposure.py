@@ -66,6 +66,13 @@ def of_name_server(host: str, has_users: bool) -> Listening:
     )  # fmt: skip
 
 
+def of_proxy(host: str) -> Listening:
+    """The gRPC port of a proxy, which does not check users yet."""
+    return Listening(
+        "proxy", host, False, "Let only trusted networks reach it", "listen on this machine only: --bind 127.0.0.1"
+    )
+
+
 def of_http(what: str, host: str, has_users: bool, setting: str, *, only_tls: bool) -> Listening:
     """An HTTP endpoint. ``setting``: how its address is set."""
     return Listening(

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gantrymq.cli.serving.exposure import of_http, of_name_server, warning_of
-from gantrymq.cli.serving.nameserver_http import metrics_endpoint
+from gantrymq.cli.serving.metrics_http import Measured, metrics_endpoint
 from gantrymq.cli.serving.network import demands_tls, server_network
 from gantrymq.cli.serving.running import Started, run, say
 from gantrymq.errors import ConfigError
 from gantrymq.nameserver.config import NameServerConfig, from_properties
+from gantrymq.nameserver.metrics import common_labels
 from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.runtime.addresses import LOOPBACK
 from gantrymq.runtime.clock import SystemClock
@@ -87,8 +88,13 @@ async def running_name_server(
         if warning := warning_of(port):
             say(warning)
     name_server.loop_watch.start()
+    where_from = name_server.address
+    measured = Measured(
+        "name server", where_from, name_server.metrics, common_labels(where_from), name_server.client_limits,
+        name_server.guard,
+    )  # fmt: skip
     try:
-        async with metrics_endpoint(name_server, network, *http) as where:
+        async with metrics_endpoint(measured, network, *http) as where:
             yield f"name server {address}{where}"
     finally:
         name_server.loop_watch.stop()

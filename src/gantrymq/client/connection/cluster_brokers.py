@@ -25,24 +25,35 @@ class ClusterBrokers:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._masters: dict[str, None] = {}
+        self._masters: dict[str, str] = {}
+        """By the name of the broker."""
         self._replicas: dict[str, None] = {}
+
+    def master(self, broker_name: str) -> str | None:
+        """Address of a broker's master, whatever topics it has; None when none was known at the last look."""
+        return self._masters.get(broker_name)
+
+    def name_at(self, address: str) -> str | None:
+        """Name of the broker whose master is at ``address``."""
+        return next((name for name, master in self._masters.items() if master == address), None)
 
     def addresses(self) -> list[str]:
         """The masters: first those of the topics in use, then all others. Behind them the replicas: each may be the
         primary at any moment."""
-        return list(dict.fromkeys((*sorted(self._endpoint.routes.masters()), *self._masters, *self._replicas)))
+        masters = (*sorted(self._endpoint.routes.masters()), *sorted(self._masters.values()))
+        return list(dict.fromkeys((*masters, *self._replicas)))
 
     async def keep(self, connect: Callable[[], Awaitable[None]]) -> None:
         """Ask for ever, and ``connect`` to the brokers after every answer."""
         clock, config = self._endpoint.clock, self._endpoint.config
         while True:
-            answered = await self._ask()
+            answered = await self.look()
             if answered:
                 await connect()
             await clock.sleep(config.route_refresh_ms / 1000 if answered else LOOK_UP_INTERVAL_S)
 
-    async def _ask(self) -> bool:
+    async def look(self) -> bool:
+        """Ask now; whether any broker is known."""
         try:
             answer = await self._endpoint.name_servers.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
             if answer.code != ResponseCode.SUCCESS:
@@ -52,6 +63,6 @@ class ClusterBrokers:
         except GantryError as error:
             log.debug("the brokers are not known: %s", error)
             return False
-        self._masters = dict.fromkeys(sorted(master for broker in brokers if (master := broker.master) is not None))
+        self._masters = {broker.broker_name: broker.master for broker in brokers if broker.master is not None}
         self._replicas = dict.fromkeys(sorted(one for broker in brokers for one in broker.broker_addrs.values()))
         return bool(self._masters)

@@ -1,0 +1,100 @@
+"""Puts a proxy together: the gRPC door's methods over the messages of a cluster. It is imported by the command line."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gantrymq.broker.grpc.calls import Calls
+from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
+from gantrymq.broker.grpc.deliveries import LOOK_SECONDS, HeldDeliveries
+from gantrymq.broker.grpc.health import NAME as HEALTH_SERVICE
+from gantrymq.broker.grpc.health import Health
+from gantrymq.broker.grpc.latency import CLUSTER, PROXY_UP, GrpcLatency
+from gantrymq.broker.grpc.methods import methods_of
+from gantrymq.broker.write_gate import OPEN
+from gantrymq.client.connection.endpoint import Outside
+from gantrymq.grpc.pool import SERVICE
+from gantrymq.grpc.reflection import SERVICES as REFLECTION_SERVICES
+from gantrymq.grpc.reflection import reflection
+from gantrymq.grpc.serving.server import GrpcServer
+from gantrymq.observability.limits import declare_limits
+from gantrymq.observability.metrics import Metric, MetricKind, Metrics, single
+from gantrymq.observability.rpc_latency import RPC_LATENCY
+from gantrymq.proxy.cluster import Cluster
+from gantrymq.proxy.config import ProxyConfig
+from gantrymq.proxy.messaging import RemotingMessaging
+from gantrymq.proxy.transactions import Checks
+from gantrymq.runtime.addresses import address_of, split_address
+from gantrymq.runtime.limits.client_limits import ClientLimits
+from gantrymq.runtime.tasks import TaskGroupOwner
+
+GRACE_SECONDS: Final = 2.0
+"""How long calls that are under way may last when the proxy stops."""
+CLIENTS: Final[Metric] = Metric(
+    "gantry_proxy_clients", MetricKind.GAUGE, "clients", (), "Clients of gRPC that were heard lately."
+)
+
+
+class Proxy:
+    """Started once, and closed once."""
+
+    def __init__(self, config: ProxyConfig, outside: Outside) -> None:
+        self._config = config
+        clock = outside.clock
+        self._clock = clock
+        self._limits = ClientLimits(clock, config.limits)
+        self._clients = GrpcClients(clock, _gone)
+        self._checks = Checks(self._clients)
+        self._cluster = self._checks.cluster = Cluster(config, outside, self._checks.pushed)
+        self._messaging = RemotingMessaging(config, self._cluster)
+        self._held = HeldDeliveries(
+            self._messaging.deliveries, clock, self._clients.named, self._messaging.deliveries.notes
+        )
+        self._server = GrpcServer(outside.network, clock, self._limits)
+        self._latency = GrpcLatency(clock)
+        self._tasks = TaskGroupOwner("proxy")
+        self.metrics: Final = Metrics()
+        self.metrics.declare(RPC_LATENCY, self._latency.read)
+        self.metrics.declare(PROXY_UP, lambda: (((CLUSTER,), 1),))
+        self.metrics.declare(CLIENTS, single(lambda: len(list(self._clients))))
+        declare_limits(self.metrics, self._limits)
+
+    @property
+    def limits(self) -> ClientLimits:
+        """Those of all its ports."""
+        return self._limits
+
+    @property
+    def healthy(self) -> bool:
+        """Whether a broker is connected."""
+        return self._cluster.reachable
+
+    async def start(self) -> str:
+        """Listen. Returns the address; raises Unreachable when the port is in use."""
+        address = await self._server.listen(self._config.bind, self._config.grpc_port)
+        self._cluster.start()
+        calls = Calls(self._clients, None, OPEN, self._limits, self._latency)
+        own = address_of(self._config.host, split_address(address)[1])
+        methods = methods_of(self._messaging, calls, self._clients, self._held, self._clock, own)
+        health = Health(self._clock, lambda: not self.healthy)
+        services = {SERVICE: methods, HEALTH_SERVICE: health.methods()}
+        self._server.serve({**services, **reflection([*services, *REFLECTION_SERVICES])})
+        self._tasks.start("look", self._look())
+        return address
+
+    async def close(self) -> None:
+        await self._tasks.stop()
+        self._clients.close()
+        await self._server.close(GRACE_SECONDS)
+        await self._cluster.close()
+
+    async def _look(self) -> None:
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            self._clients.expire(self._config.client_silent_s)
+            self._held.renew_due()
+            await self._cluster.keep({topic for client in self._clients for topic in client.topics})
+
+
+def _gone(client: GrpcClient) -> None:
+    """Brokers hear of it with the next look at the groups."""
