@@ -1,4 +1,5 @@
-"""Messages with a priority, and to lite topics, by an official client of RocketMQ 5, on the gRPC door of our broker.
+"""Messages with a priority, and to lite topics, by an official client of RocketMQ 5: on the gRPC door of our broker,
+and on `gantry proxy` before our broker and Apache's.
 
 The clients for Node.js (1.0.8) and Python (5.1.2) have lite consumers, too: no driver here tries them yet.
 """
@@ -7,18 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from gantrymq import Admin
 from gantrymq.admin import Admin as AsyncAdmin
+from gantrymq.demo.ports import free_port
 from gantrymq.protocol.files.groups import LITE_BIND_TOPIC, LITE_EXCLUSIVE, LITE_SUB_MODEL, Group
 from tests.interop import guarded, secured
+from tests.interop.apache import ApacheCluster
 from tests.interop.five_clients import java_client
 from tests.interop.jars import NotHere
+from tests.interop.ours import READY, GantryCluster
 from tests.interop.process import Process, poll
 from tests.interop.test_five_clients import started
+from tests.interop.test_types_of_messages import LITE
 
 RANKED, PARENT, SHARED, EXCLUSIVE = "Ranked", "Baskets", "shared-readers", "exclusive-readers"
 
@@ -30,15 +36,32 @@ async def make_groups(name_servers: str) -> None:
             await admin.groups.put(name, lambda now, own=attributes: Group(group_name=now.group_name, attributes=own))
 
 
-def test_java_sends_priorities_and_reads_lite_topics(tmp_path: Path) -> None:
+def before(kind: str, directory: Path) -> tuple[GantryCluster | ApacheCluster, int, Process | None]:
+    """A name server and a broker, the port of the door, and the proxy, if the door is one."""
+    if kind == "broker":
+        return *started(directory), None
+    cluster: GantryCluster | ApacheCluster
+    cluster = GantryCluster(directory) if kind == "proxy of ours" else ApacheCluster("5.5.0", directory)
+    cluster.start_name_server()
+    cluster.start_broker(**({} if kind == "proxy of ours" else LITE))
+    port = free_port()
+    command = [sys.executable, "-m", "gantrymq.cli.main", "proxy", "--name-servers", cluster.name_servers,
+               "--grpc-port", str(port), "--bind", "127.0.0.1"]  # fmt: skip
+    proxy = Process("proxy", command, directory)
+    proxy.await_line(READY)
+    return cluster, port, proxy
+
+
+@pytest.mark.parametrize("place", ["broker", "proxy of ours", "proxy of Apache's"])
+def test_java_sends_priorities_and_reads_lite_topics(place: str, tmp_path: Path) -> None:
     if guarded.is_on() or secured.is_on():
         pytest.skip("this driver shows no certificate")
     try:
         command = java_client("Types")
+        cluster, port, proxy = before(place, tmp_path / "broker")
     except NotHere as reason:
         pytest.skip(str(reason))
-    cluster, port = started(tmp_path / "broker")
-    driver = None
+    driver: Process | None = None
     try:
         with Admin(cluster.name_servers) as admin:
             admin.create_topic(RANKED, queues=4, message_type="PRIORITY")
@@ -60,8 +83,9 @@ def test_java_sends_priorities_and_reads_lite_topics(tmp_path: Path) -> None:
         assert of(driver, "shared", "a") == of_a
         assert of(driver, "first", "a") == of_a
     finally:
-        if driver is not None:
-            driver.kill()
+        for process in (driver, proxy):
+            if process is not None:
+                process.kill()
         cluster.close()
 
 

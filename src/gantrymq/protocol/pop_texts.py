@@ -35,6 +35,11 @@ def lite_order_counts(batches: Iterable[tuple[Sequence[int], dict[int, int]]]) -
     return ";".join(str(counts.get(offset, 0)) for offsets, counts in batches for offset in offsets)
 
 
+def read_lite_order_counts(text: str | None) -> list[int]:
+    """The numbers of ``lite_order_counts``; what is not read counts as none."""
+    return [int(item) if item.isascii() and item.isdecimal() else 0 for item in (text or "").split(";")]
+
+
 def read_starts(text: str | None) -> dict[tuple[str, int], int]:
     """(kind, queue id) to the first offset, of a ``start_offset_info``. Raises RemoteProtocolError."""
     starts: dict[tuple[str, int], int] = {}

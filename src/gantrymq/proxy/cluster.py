@@ -120,7 +120,7 @@ class Cluster:
             raise away(error, f"route of topic {topic}") from error
 
     async def ask(
-        self, broker_name: str, code: RequestCode, header: Header, body: bytes = b"", *, what: str,
+        self, broker_name: str, code: RequestCode, header: Header | None, body: bytes = b"", *, what: str,
         accept: Iterable[int] = SUCCESS, timeout_ms: int | None = None,
     ) -> Command:  # fmt: skip
         """The answer of the master of that name."""
@@ -139,7 +139,7 @@ class Cluster:
         return address
 
     async def ask_at(
-        self, address: str, code: RequestCode, header: Header, body: bytes = b"", *, what: str,
+        self, address: str, code: RequestCode, header: Header | None, body: bytes = b"", *, what: str,
         accept: Iterable[int] = SUCCESS, timeout_ms: int | None = None,
     ) -> Command:  # fmt: skip
         """The answer of the broker at that address."""

@@ -8,7 +8,7 @@ from typing import Final
 from gantrymq.broker.client import Client
 from gantrymq.broker.grpc.clients import GrpcClient
 from gantrymq.broker.grpc.local import named_by
-from gantrymq.broker.grpc.messaging import BrokerTopic, GroupRules, Popped, Sent
+from gantrymq.broker.grpc.messaging import BrokerTopic, GroupRules, LiteChange, Popped, Sent
 from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.statuses import Rejected
 from gantrymq.broker.operations.end_by_id import TransactionIds
@@ -32,7 +32,8 @@ from gantrymq.protocol.headers.send import RecallMessage, RecallMessageAnswer, S
 from gantrymq.protocol.message_ids import log_offset_of
 from gantrymq.proxy.cluster import Cluster
 from gantrymq.proxy.config import ProxyConfig
-from gantrymq.proxy.popping import RemoteDeliveries, RemotePops
+from gantrymq.proxy.lite import RemoteLite
+from gantrymq.proxy.popping import RemoteDeliveries, RemotePops, place_of
 from gantrymq.proxy.settings import ClusterSettings
 from gantrymq.proxy.transactions import HalfPlace, Transactions
 
@@ -55,6 +56,7 @@ class RemotingMessaging:
         self.body_max: Final = config.body_max
         self.checks_types: Final = config.checks_types
         self.deliveries: Final = RemoteDeliveries(cluster)
+        self.lite: Final = RemoteLite(cluster)
         self._cluster = cluster
         self._settings = ClusterSettings(cluster)
         self._transactions = Transactions(cluster)
@@ -116,9 +118,10 @@ class RemotingMessaging:
     async def pop(
         self, receiver: Client, broker_name: str, wanted: PopRequest, reader: LiteReader | None
     ) -> Sequence[Popped]:
-        if reader is not None:
-            raise Rejected(Code.UNSUPPORTED, "a proxy does not serve lite topics yet; use the door of the broker")
-        return await self._pops.pop(broker_name or await self._readable(wanted.topic), wanted)
+        return await self._pops.pop(broker_name or await self._readable(wanted.topic), wanted, reader)
+
+    async def read_lite(self, reader: LiteReader, change: LiteChange) -> None:
+        await self.lite.change(reader, change)
 
     async def _readable(self, topic: str) -> str:
         places = [place for place in await self._settings.topic(topic) if place.permission & PERM_READ]
@@ -134,7 +137,7 @@ class RemotingMessaging:
             )
         broker_name = parse(delivery.receipt_handle).broker_name
         header = SendBack(
-            offset=log_offset, group=delivery.group, delay_level=DEAD_LETTER, origin_topic=delivery.topic,
+            offset=log_offset, group=delivery.group, delay_level=DEAD_LETTER, origin_topic=place_of(delivery)[0],
             unit_mode=False, max_reconsume_times=0, bname=broker_name,
         )  # fmt: skip
         await self._cluster.ask(

@@ -12,7 +12,7 @@ from gantrymq.broker.grpc.health import Health
 from gantrymq.broker.grpc.latency import CLUSTER, PROXY_UP, GrpcLatency
 from gantrymq.broker.grpc.methods import methods_of
 from gantrymq.broker.write_gate import OPEN
-from gantrymq.client.connection.endpoint import Outside
+from gantrymq.client.connection.endpoint import Outside, decline
 from gantrymq.grpc.pool import SERVICE
 from gantrymq.grpc.reflection import SERVICES as REFLECTION_SERVICES
 from gantrymq.grpc.reflection import reflection
@@ -20,10 +20,14 @@ from gantrymq.grpc.serving.server import GrpcServer
 from gantrymq.observability.limits import declare_limits
 from gantrymq.observability.metrics import Metric, MetricKind, Metrics, single
 from gantrymq.observability.rpc_latency import RPC_LATENCY
+from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.command import Command
 from gantrymq.proxy.cluster import Cluster
 from gantrymq.proxy.config import ProxyConfig
+from gantrymq.proxy.lite import pass_eviction
 from gantrymq.proxy.messaging import RemotingMessaging
 from gantrymq.proxy.transactions import Checks
+from gantrymq.remoting.channel import ClientChannel
 from gantrymq.runtime.addresses import address_of, split_address
 from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.tasks import TaskGroupOwner
@@ -43,9 +47,9 @@ class Proxy:
         clock = outside.clock
         self._clock = clock
         self._limits = ClientLimits(clock, config.limits)
-        self._clients = GrpcClients(clock, _gone)
+        self._clients = GrpcClients(clock, self._gone)
         self._checks = Checks(self._clients)
-        self._cluster = self._checks.cluster = Cluster(config, outside, self._checks.pushed)
+        self._cluster = self._checks.cluster = Cluster(config, outside, self._pushed)
         self._messaging = RemotingMessaging(config, self._cluster)
         self._held = HeldDeliveries(
             self._messaging.deliveries, clock, self._clients.named, self._messaging.deliveries.notes
@@ -95,6 +99,16 @@ class Proxy:
             self._held.renew_due()
             await self._cluster.keep({topic for client in self._clients for topic in client.topics})
 
+    def _pushed(self, channel: ClientChannel, command: Command) -> None:
+        """A broker asks for something, or says something."""
+        if command.code == RequestCode.CHECK_TRANSACTION_STATE:
+            self._checks.pushed(channel, command)
+        elif command.code == RequestCode.NOTIFY_UNSUBSCRIBE_LITE:
+            pass_eviction(self._clients, channel, command)
+        else:
+            decline(channel, command)
 
-def _gone(client: GrpcClient) -> None:
-    """Brokers hear of it with the next look at the groups."""
+    def _gone(self, client: GrpcClient) -> None:
+        """Brokers hear of its producer groups with the next look at these."""
+        silent_s = self._clock.monotonic() - client.heard_at
+        self._messaging.lite.gone(client, says_goodbye=silent_s < self._config.client_silent_s)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, TypeVar
 
-from gantrymq.broker.grpc.local import NEW_GROUP
+from gantrymq.broker.grpc.local import NEW_GROUP, rules_of
 from gantrymq.broker.grpc.messaging import BrokerTopic, GroupRules
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.protocol.bodies.route import TopicRoute
@@ -114,8 +114,7 @@ class ClusterSettings:
                 continue
             if answer.code != ResponseCode.SUCCESS:
                 return NEW_GROUP, NEW_SECONDS
-            said = Group.decode(answer.body)
-            return GroupRules(said.consume_message_orderly, said.retry_max_times + 1), FRESH_SECONDS
+            return rules_of(Group.decode(answer.body)), FRESH_SECONDS
         raise refused or Refused(Refusal.UNAVAILABLE, f"settings of group {group}: no broker answers")
 
 

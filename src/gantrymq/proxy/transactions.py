@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from gantrymq.broker.grpc.clients import GrpcClients
 from gantrymq.broker.grpc.statuses import Rejected
 from gantrymq.broker.operations.end_by_id import TransactionIds
-from gantrymq.client.connection.endpoint import decline
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.grpc.definition_pb2 import Code
 from gantrymq.message import properties
@@ -133,10 +132,7 @@ class Checks:
         """Knows the names of brokers."""
 
     def pushed(self, channel: ClientChannel, command: Command) -> None:
-        """A broker asks for something; only checks are understood."""
-        if command.code != RequestCode.CHECK_TRANSACTION_STATE:
-            decline(channel, command)
-            return
+        """A broker asks how a transaction ended."""
         try:
             header, record = command.header(CheckTransactionState), decode_record(command.body)
         except RemoteProtocolError as error:

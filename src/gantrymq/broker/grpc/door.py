@@ -13,10 +13,11 @@ from gantrymq.broker.grpc.deliveries import LOOK_SECONDS, HeldDeliveries
 from gantrymq.broker.grpc.health import NAME as HEALTH_SERVICE
 from gantrymq.broker.grpc.health import Health
 from gantrymq.broker.grpc.latency import LOCAL, PROXY_UP, GrpcLatency
-from gantrymq.broker.grpc.lite import LiteMethods
+from gantrymq.broker.grpc.lite import tell_evicted
 from gantrymq.broker.grpc.local import LocalMessaging
 from gantrymq.broker.grpc.methods import methods_of
 from gantrymq.broker.operations.operations import Operations
+from gantrymq.broker.pop.lite.subscriptions import LiteReader
 from gantrymq.grpc.pool import SERVICE
 from gantrymq.grpc.reflection import SERVICES as REFLECTION_SERVICES
 from gantrymq.grpc.reflection import reflection
@@ -74,8 +75,8 @@ class GrpcDoor:
         self._held = HeldDeliveries(popping.acks, clock, self._clients.named)
         self._held.resume(popping.consumption.held())
         own = address_of(config.network.broker_ip1, config.network.grpc_port)
-        messaging, lite = LocalMessaging(config, operations), LiteMethods(operations, self._clients)
-        return methods_of(messaging, calls, self._clients, self._held, clock, own, lite)
+        popping.lite.evicted.append(self._evicted)
+        return methods_of(LocalMessaging(config, operations), calls, self._clients, self._held, clock, own)
 
     async def _look(self) -> None:
         while True:
@@ -101,6 +102,9 @@ class GrpcDoor:
 
     def last_request(self) -> str:
         return ""
+
+    def _evicted(self, reader: LiteReader, lite_topic: str) -> None:
+        tell_evicted(self._clients, reader.client, lite_topic)
 
     def _gone(self, client: GrpcClient) -> None:
         if self._operations is not None:

@@ -7,9 +7,9 @@ from typing import Final
 from gantrymq.access.operations import POP
 from gantrymq.broker.grpc.calls import Caller
 from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
-from gantrymq.broker.grpc.incoming import check_group, check_topic
+from gantrymq.broker.grpc.incoming import check_group, check_lite, check_topic
+from gantrymq.broker.grpc.messaging import LiteChange, Messaging
 from gantrymq.broker.grpc.statuses import Rejected, ok
-from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.pop.lite.starts import LiteStart, StartKind
 from gantrymq.broker.pop.lite.subscriptions import LiteReader
 from gantrymq.grpc.definition_pb2 import Code, LiteSubscriptionAction, OffsetOption
@@ -19,6 +19,7 @@ from gantrymq.grpc.service_pb2 import (
     SyncLiteSubscriptionResponse,
     TelemetryCommand,
 )
+from gantrymq.protocol.bodies.lite import LiteAction
 
 _POLICIES: Final = {
     OffsetOption.Policy.LAST: StartKind.LAST,
@@ -28,37 +29,40 @@ _POLICIES: Final = {
 _NUMBERS: Final = {"offset": StartKind.OFFSET, "tail_n": StartKind.TAIL, "timestamp": StartKind.TIME}
 
 
+_ACTIONS: Final = {
+    LiteSubscriptionAction.PARTIAL_ADD: LiteAction.PARTIAL_ADD,
+    LiteSubscriptionAction.COMPLETE_ADD: LiteAction.COMPLETE_ADD,
+    LiteSubscriptionAction.PARTIAL_REMOVE: LiteAction.PARTIAL_REMOVE,
+    LiteSubscriptionAction.COMPLETE_REMOVE: LiteAction.COMPLETE_REMOVE,
+}
+
+
 class LiteMethods:
     """What consumers of lite topics call, beside what all consumers do."""
 
-    def __init__(self, operations: Operations, clients: GrpcClients) -> None:
-        self._lite = operations.consuming.popping.lite
-        self._clients = clients
-        self._lite.evicted.append(self._evicted)
+    def __init__(self, messaging: Messaging) -> None:
+        self._messaging = messaging
 
     async def sync(self, caller: Caller, request: SyncLiteSubscriptionRequest) -> SyncLiteSubscriptionResponse:
         """The client says which lite topics it reads: some more, some less, or exactly which. It repeats the whole list
         once in a while."""
         topic, group = check_topic(request.topic.name), check_group(request.group.name)
         caller.demand(POP, (topic,), (group,))
-        reader, lite_topics = reader_of(caller.client, group), list(request.lite_topic_set)
-        if request.action == LiteSubscriptionAction.PARTIAL_ADD:
-            self._lite.subscribe(reader, topic, lite_topics, _start_of(request))
-        elif request.action == LiteSubscriptionAction.COMPLETE_ADD:
-            self._lite.subscribe_exactly(reader, topic, lite_topics)
-        elif request.action == LiteSubscriptionAction.PARTIAL_REMOVE:
-            self._lite.unsubscribe(reader, topic, lite_topics)
-        elif request.action == LiteSubscriptionAction.COMPLETE_REMOVE:
-            self._lite.leave(reader)
-        else:
+        action = _ACTIONS.get(request.action)
+        if action is None:
             raise Rejected(Code.BAD_REQUEST, f"the action {request.action} is not known")
+        lite_topics = tuple(check_lite(name) for name in request.lite_topic_set)
+        change = LiteChange(action, topic, lite_topics, _start_of(request))
+        await self._messaging.read_lite(reader_of(caller.client, group), change)
         return SyncLiteSubscriptionResponse(status=ok())
 
-    def _evicted(self, reader: LiteReader, lite_topic: str) -> None:
-        client = self._clients.named(reader.client)
-        if client is not None:
-            command = NotifyUnsubscribeLiteCommand(lite_topic=lite_topic)
-            client.command(TelemetryCommand(notify_unsubscribe_lite_command=command))
+
+def tell_evicted(clients: GrpcClients, name: str, lite_topic: str) -> None:
+    """A client, which may be away, hears that another one of its group has a lite topic now."""
+    client = clients.named(name)
+    if client is not None:
+        command = NotifyUnsubscribeLiteCommand(lite_topic=lite_topic)
+        client.command(TelemetryCommand(notify_unsubscribe_lite_command=command))
 
 
 def reader_of(client: GrpcClient, group: str) -> LiteReader:

@@ -9,7 +9,7 @@ from typing import Final
 
 from gantrymq.broker.client import Client
 from gantrymq.broker.grpc.clients import GrpcClient
-from gantrymq.broker.grpc.messaging import BrokerTopic, GroupRules, Popped, Sent
+from gantrymq.broker.grpc.messaging import BrokerTopic, GroupRules, LiteChange, Popped, Sent
 from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.statuses import Rejected
 from gantrymq.broker.live_config import LiveConfig
@@ -27,6 +27,8 @@ from gantrymq.message.heartbeat import Heartbeat
 from gantrymq.message.receipt_handle import ReceiptHandle
 from gantrymq.message.tags import parse_tag_expression
 from gantrymq.message.transaction import Resolution
+from gantrymq.protocol.bodies.lite import LiteAction
+from gantrymq.protocol.files.groups import Group
 from gantrymq.protocol.stored_message import scan
 
 GIVEN_BACK_MS: Final = 1_000
@@ -72,10 +74,7 @@ class LocalMessaging:
             settings = self._operations.administration.groups.get(name)
         except Refused:
             return NEW_GROUP
-        quota = min(settings.lite_client_quota, SUBSCRIPTIONS_MAX)
-        return GroupRules(
-            settings.consume_message_orderly, settings.retry_max_times + 1, SUBSCRIPTIONS_MAX if quota < 0 else quota
-        )
+        return rules_of(settings)
 
     async def join(self, client: GrpcClient, heartbeat: Heartbeat) -> None:
         done = Outcome[None]()
@@ -157,6 +156,17 @@ class LocalMessaging:
                 else:
                     self.deliveries.ack(delivery, _not_awaited)
 
+    async def read_lite(self, reader: LiteReader, change: LiteChange) -> None:
+        lite, topic, lite_topics = self._popping.lite, change.topic, change.lite_topics
+        if change.action is LiteAction.PARTIAL_ADD:
+            lite.subscribe(reader, topic, lite_topics, change.start)
+        elif change.action is LiteAction.COMPLETE_ADD:
+            lite.subscribe_exactly(reader, topic, lite_topics)
+        elif change.action is LiteAction.PARTIAL_REMOVE:
+            lite.unsubscribe(reader, topic, lite_topics)
+        else:
+            lite.leave(reader)
+
     async def forward(self, client: GrpcClient, delivery: PopDelivery, log_offset: int | None) -> None:
         letters, outcome = self._popping.dead_letters, Outcome[None]()
         letter = self._operations.sending.back.dead_letter(client, delivery.group, letters.log_offset_of(delivery))
@@ -165,6 +175,14 @@ class LocalMessaging:
                 await outcome.get()
         elif not self.deliveries.ack(delivery, outcome.tell):
             await outcome.get()
+
+
+def rules_of(group: Group) -> GroupRules:
+    """What its settings mean for this door."""
+    quota = min(group.lite_client_quota, SUBSCRIPTIONS_MAX)
+    return GroupRules(
+        group.consume_message_orderly, group.retry_max_times + 1, SUBSCRIPTIONS_MAX if quota < 0 else quota
+    )
 
 
 def tag_test(wanted: PopRequest) -> Callable[[str], bool]:

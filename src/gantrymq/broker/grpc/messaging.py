@@ -14,6 +14,7 @@ from gantrymq.broker.client import Client
 from gantrymq.broker.grpc.clients import GrpcClient
 from gantrymq.broker.operations.end_by_id import TransactionIds
 from gantrymq.broker.pop.holds import NOBODY, Hold
+from gantrymq.broker.pop.lite.starts import LiteStart
 from gantrymq.broker.pop.lite.subscriptions import LiteReader
 from gantrymq.broker.pop.values import AckDone, PopDelivery, PopRequest, RenewDone, Renewed
 from gantrymq.broker.stored import Stored
@@ -22,6 +23,7 @@ from gantrymq.message.heartbeat import Heartbeat
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.receipt_handle import ReceiptHandle
 from gantrymq.message.transaction import Resolution
+from gantrymq.protocol.bodies.lite import LiteAction
 from gantrymq.protocol.files.topics import TopicConfig
 
 
@@ -64,6 +66,17 @@ class Popped:
     handle: ReceiptHandle
     earlier: int = 0
     """Orderly: deliveries before this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiteChange:
+    """What a reader says about the lite topics of a topic."""
+
+    action: LiteAction
+    topic: str
+    lite_topics: tuple[str, ...] = ()
+    start: LiteStart | None = None
+    """Where its group begins in those that are new to it."""
 
 
 class Deliveries(Protocol):
@@ -126,6 +139,9 @@ class Messaging(Protocol):
         """Messages of one broker, none when there were none for as long as the request may wait. When this is
         cancelled, what was taken is given back. Empty ``broker_name``: of any broker.
         ``reader``: who reads the lite topics of the topic; None: it has none."""
+
+    async def read_lite(self, reader: LiteReader, change: LiteChange) -> None:
+        """From now on these lite topics are read, too, or no more, or they alone."""
 
     async def forward(self, client: GrpcClient, delivery: PopDelivery, log_offset: int | None) -> None:
         """The message goes to the dead letters of the group, and its delivery ends. ``log_offset``: where it lies, as

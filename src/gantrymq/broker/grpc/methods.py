@@ -20,10 +20,9 @@ from gantrymq.runtime.clock import Clock
 
 
 def methods_of(
-    messaging: Messaging, calls: Calls, clients: GrpcClients, held: HeldDeliveries, clock: Clock, address: str,
-    lite: LiteMethods | None = None,
-) -> dict[str, Method]:  # fmt: skip
-    """``address``: of the door. ``lite``: None where lite topics are not available."""
+    messaging: Messaging, calls: Calls, clients: GrpcClients, held: HeldDeliveries, clock: Clock, address: str
+) -> dict[str, Method]:
+    """``address``: of the door."""
     membership = Membership(clock, messaging, clients, calls)
     routes, sending = Routes(messaging, address), SendingMethods(messaging, membership)
     receiving, acks = Receiving(messaging, clock, held), AckMethods(messaging, clock, held)
@@ -38,9 +37,8 @@ def methods_of(
         "AckMessage": acks.ack,
         "ChangeInvisibleDuration": acks.change,
         "ForwardMessageToDeadLetterQueue": acks.forward,
+        "SyncLiteSubscription": LiteMethods(messaging).sync,
     }
-    if lite is not None:
-        handlers["SyncLiteSubscription"] = lite.sync
     methods = {
         name: Method(_message(f"{name}Request"), calls.one(name, _message(f"{name}Response"), handler))
         for name, handler in handlers.items()

@@ -86,6 +86,8 @@ class SendingMethods:
         if system.HasField("message_group"):
             place, queue = place_of(system.message_group, places)
             submission = structs.replace(submission, queue_id=queue)
+        elif system.HasField("lite_topic"):  # its order is that of one broker
+            place, _ = place_of(system.lite_topic, places)
         else:
             place = self._next(places)
         if system.message_type == MessageType.TRANSACTION:
