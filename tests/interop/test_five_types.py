@@ -74,7 +74,10 @@ def test_java_sends_priorities_and_reads_lite_topics(place: str, tmp_path: Path)
         of_a = ["one of a 1", "fails of a 1", "fails of a 2", "two of a 1"]
         poll(lambda: of(driver, "shared", "a") == of_a, "all messages of a at the shared group")
         poll(lambda: of(driver, "first", "a") == of_a, "all messages of a at the exclusive group")
-        poll(lambda: of(driver, "shared", "b") == ["two of b 1"], "the last message of b")
+        of_b = ["two of b 1"]
+        if isinstance(cluster, ApacheCluster):  # it counts back from the offset of the group, and this one has none
+            of_b = [text.replace(" a ", " b ") for text in of_a]
+        poll(lambda: of(driver, "shared", "b") == of_b, "the last message of b")
         driver.write_line()
         driver.await_step("ready")
         assert texts(driver, "evicted") == ["[]"]
