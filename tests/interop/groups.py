@@ -39,6 +39,7 @@ OF_FILE = {
     "test_mixed_cluster.py": Group.SPARK,
     "test_store_swap.py": Group.STORE_SWAP,
     "test_pop_swap.py": Group.OWN_SERVERS,
+    "test_five_proxy.py": Group.OWN_SERVERS,
     "test_same_name.py": Group.OWN_SERVERS,
     "test_backup.py": Group.OWN_SERVERS,
     "test_accounts.py": Group.OWN_SERVERS,
