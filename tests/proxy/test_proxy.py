@@ -355,6 +355,17 @@ def test_a_delayed_message_is_recalled(tmp_path: Path) -> None:
     story(work, tmp_path, recall_message_enable=True)
 
 
+def test_a_priority_comes_back_from_a_topic_without_a_type(tmp_path: Path) -> None:
+    async def work(before: Before, client: GrpcClient) -> None:
+        one = message("orders", b"urgent", message_type=MessageType.PRIORITY, priority=1)
+        assert (await client.send(one)).status.code == Code.OK
+        (got,) = await received(client, 1)
+        system = got.system_properties
+        assert (system.message_type, system.priority, got.body) == (MessageType.PRIORITY, 1, b"urgent")
+
+    story(work, tmp_path)
+
+
 def test_a_message_goes_to_the_dead_letters(tmp_path: Path) -> None:
     async def work(before: Before, client: GrpcClient) -> None:
         await client.send(message("orders", b"bad"))
