@@ -11,6 +11,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gantrymq.broker.replication.election.record_store import NEVER, Held
 from gantrymq.simulation.faults import (
     CALM,
     Fault,
@@ -107,6 +108,19 @@ async def etcd_away(cluster: Cluster, rng: random.Random) -> None:
     etcd.away = False
 
 
+async def etcd_forgets(cluster: Cluster, rng: random.Random) -> None:
+    """Its data is gone. The primary writes the record anew; if it is lost as well, people bring a copy back."""
+    etcd = _etcd(cluster)
+    before = etcd.held
+    if primary_of(cluster) is None or before.record is None:
+        return
+    cluster.injected["record forgotten"] += 1
+    etcd.held = Held(None, NEVER)
+    await wait(cluster, rng.uniform(2, 20))
+    if etcd.held.record is None:
+        etcd.held = Held(before.record, before.revision + 1_000_000)
+
+
 async def parted_from_etcd(cluster: Cluster, rng: random.Random) -> None:
     """The primary, or another broker, reaches everybody but etcd."""
     host = primary_of(cluster) if rng.random() < 0.6 else rng.choice(cluster.brokers)
@@ -163,6 +177,7 @@ ELECTION_FAULTS: Final[Mapping[str, Fault]] = {
     "all lost": all_lost,
     "disk lost": disk_lost,
     "etcd away": etcd_away,
+    "etcd forgets": etcd_forgets,
     "parted from etcd": parted_from_etcd,
     "primary alone": primary_alone,
     "machines parted": machines_parted,

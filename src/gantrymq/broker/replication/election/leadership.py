@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from gantrymq.broker.replication.election.in_sync import InSync, Limits
@@ -19,7 +18,7 @@ from gantrymq.broker.replication.election.record import (
 )  # fmt: skip
 from gantrymq.broker.replication.election.record_store import NEVER, Held, RecordStore
 from gantrymq.broker.replication.election.rules import Act, Seen, next_act
-from gantrymq.errors import GantryError, RemoteProtocolError, TimedOut, Unreachable
+from gantrymq.errors import RemoteProtocolError, TimedOut, Unreachable
 from gantrymq.message.replication import ElectionState
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.tasks import TaskGroupOwner
@@ -57,6 +56,12 @@ class Led(Protocol):
     def is_own(self) -> bool:
         """Whether it has written its log itself, as a primary."""
 
+    def knew_a_record(self) -> bool:
+        """Whether it has known a record, now or before a start."""
+
+    def remember(self, record: Record) -> None:
+        """From now on it has known this record, also behind a start. Raises StoreError or OSError."""
+
     async def lead(self) -> None:
         """Become primary. Nothing is decided by the log before all of it is confirmed: its end may be here only."""
 
@@ -86,7 +91,7 @@ class Leadership:
         self._tasks = TaskGroupOwner("leadership")
         self._held = Held(None, NEVER)
         now = clock.monotonic()
-        self._changed_s = self._beaten_s = self._began_s = now
+        self._changed_s = self._beaten_s = self._missed_s = now
         self._readable = False
         self.epoch = 0
         """For which this broker acts as primary; 0: it does not."""
@@ -98,8 +103,12 @@ class Leadership:
         """Why it does not do what it should, for people; empty: it does."""
         self.changed_ms = 0
         """When this broker saw another primary last: ms since 1970; 0: never."""
+        self._last_epoch = 0
+        self._acted = False
+        """Whether this broker acted as primary by the last record that it has read."""
         self._standing = False
-        self.told: Callable[[], None] = lambda: None
+        self._stepping = False
+        """Whether it is becoming a replica: until it is one, it does nothing else."""
 
     # ---- for others
 
@@ -161,6 +170,8 @@ class Leadership:
                 await self._step_down()
 
     async def _turn(self) -> None:
+        if self._stepping:
+            return
         if not self.epoch or self._clock.monotonic() - self._beaten_s > self._terms.lease_s:
             await self._read()  # a primary learns of others when it writes
         if self.in_sync is not None:
@@ -182,8 +193,16 @@ class Leadership:
             self.me.disk, record, self._readable, now - self._changed_s, terms.lease_s,
             hears=led.hears(terms.lease_s),
             shut=record is not None and led.shut == record.primary.ha_address,
-            may_begin=led.is_own or now - self._began_s > 2 * terms.lease_s,
+            may_begin=record is None and self._may_begin(now - self._missed_s),
         )  # fmt: skip
+
+    def _may_begin(self, missing_s: float) -> bool:
+        """Whether this log may become that of the group, where there is no record. Where there was one, it was lost:
+        only a primary that has acted until now has everything for certain."""
+        if self._led.knew_a_record():
+            return self._acted
+        # Others may have a log already.
+        return self._led.is_own or (not self._led.end and missing_s > 2 * self._terms.lease_s)
 
     def _all_follow(self) -> bool:
         return self.in_sync is not None and self.in_sync.all_follow(self._terms.lease_s)
@@ -209,6 +228,10 @@ class Leadership:
         record, old = held.record, before.record
         if record is None:
             return
+        self._acted = self._is_mine(record)
+        self._missed_s, self._last_epoch = self._clock.monotonic(), record.epoch
+        if old is None or (old.epoch, old.primary) != (record.epoch, record.primary):
+            self._led.remember(record)
         if self._is_mine(record):
             assert self.in_sync is not None
             self.in_sync.take(record.in_sync)
@@ -219,7 +242,6 @@ class Leadership:
             log.warning(
                 "epoch %d: %s (brokerId %d) is primary", record.epoch, record.primary.address, record.primary.broker_id
             )
-        self.told()
 
     def _is_mine(self, record: Record) -> bool:
         return bool(self.epoch) and record.epoch == self.epoch and record.primary.disk == self.me.disk
@@ -245,14 +267,14 @@ class Leadership:
         return True
 
     def _note(self, problem: str) -> None:
-        if problem != self.problem:
+        if bool(problem) != bool(self.problem):  # each node of the store has words of its own
             log.log(logging.ERROR if problem else logging.WARNING, "%s", problem or "the record can be reached again")
         self.problem = problem
 
     # ---- acts
 
     async def _create(self) -> None:
-        if await self._write(first(self.me)):
+        if await self._write(replace(first(self.me), epoch=self._last_epoch + 1)):
             await self._begin()
 
     async def _stand(self) -> None:
@@ -284,24 +306,26 @@ class Leadership:
             lambda: led.stored,
         )  # fmt: skip
         self.epoch, self.start_of_epoch = record.epoch, led.end
-        self.told()
         self._tasks.start("becoming primary", self._lead())
 
     async def _lead(self) -> None:
         try:
             await self._led.lead()
-        except (GantryError, OSError) as error:
-            log.critical("this broker was elected, and cannot become primary: %s", error)
-            await self._step_down()
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it is, another broker has to be primary
+            failed = error
+        log.critical("this broker was elected, and cannot become primary: %s", failed, exc_info=failed)
+        await self._step_down()
 
     async def _step_down(self) -> None:
         if not self.epoch:
             return
         log.error("epoch %d: this broker is primary no more", self.epoch)
-        self.epoch = 0
-        await self._led.follow()
-        self.in_sync = None
-        self.told()
+        self.epoch, self.in_sync, self._stepping = 0, None, True
+        try:
+            await self._led.follow()
+        finally:
+            self._stepping = False
 
     async def _beat(self) -> None:
         assert self.record is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -12,14 +13,17 @@ from gantrymq.broker.replication.election.disk_identity import FILE, boot_of_mac
 from gantrymq.broker.replication.election.etcd import EtcdRecords
 from gantrymq.broker.replication.election.in_sync import InSync, Limits
 from gantrymq.broker.replication.election.leadership import Leadership, Terms
-from gantrymq.broker.replication.election.record import Member
+from gantrymq.broker.replication.election.record import Member, Record
 from gantrymq.broker.replication.election.record_store import RecordStore
 from gantrymq.broker.replication.election.told import Told
 from gantrymq.broker.replication.promotion import joins
 from gantrymq.broker.replication.watched import Watched
 from gantrymq.runtime.addresses import address_of
+from gantrymq.runtime.disk import write_durably
 from gantrymq.store.message_store import MessageStore
 
+KNOWN: Final = "gantry/election"
+"""In the store: the last record that it knew. If etcd loses its data, not every log may begin anew."""
 NOT_ELECTED: Final = "the group has no primary to follow at the moment"
 AWAY_S: Final = 1.0
 """A member without a connection for so long leaves the in-sync set."""
@@ -114,6 +118,13 @@ class GroupMember:
     @property
     def is_own(self) -> bool:
         return joins(self._store) and self.end > 0
+
+    def knew_a_record(self) -> bool:
+        return self._store.file_disk.exists(self._store.path(KNOWN))
+
+    def remember(self, record: Record) -> None:
+        known = {"epoch": record.epoch, "primary": record.primary.disk}
+        write_durably(self._store.file_disk, self._store.path(KNOWN), json.dumps(known).encode())
 
     async def lead(self) -> None:
         await self._become(True)
