@@ -200,6 +200,7 @@ class Broker:
             self.group = GroupMember(
                 config, self._outside, store, self.address, self._records, lambda: self._watched,
                 lambda leads: self.become(Role.PRIMARY if leads else Role.REPLICA),
+                lambda: self.registration.primary[0],
             )  # fmt: skip
         self._place = place
         self._registries = registries = open_registries(config, store.file_disk, clock, store.path)

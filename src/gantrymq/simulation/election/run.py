@@ -112,13 +112,17 @@ async def etcd_forgets(cluster: Cluster, rng: random.Random) -> None:
     """Its data is gone. The primary writes the record anew; if it is lost as well, people bring a copy back."""
     etcd = _etcd(cluster)
     before = etcd.held
-    if primary_of(cluster) is None or before.record is None:
+    if primary_of(cluster) is None or before.record is None or cluster.busy:
         return
-    cluster.injected["record forgotten"] += 1
-    etcd.held = Held(None, NEVER)
-    await wait(cluster, rng.uniform(2, 20))
-    if etcd.held.record is None:
-        etcd.held = Held(before.record, before.revision + 1_000_000)
+    cluster.busy = True  # not while a disk is lost: whoever has lost everything cannot know that there was something
+    try:
+        cluster.injected["record forgotten"] += 1
+        etcd.held = Held(None, NEVER)
+        await wait(cluster, rng.uniform(2, 20))
+        if etcd.held.record is None:
+            etcd.held = Held(before.record, before.revision + 1_000_000)
+    finally:
+        cluster.busy = False
 
 
 async def parted_from_etcd(cluster: Cluster, rng: random.Random) -> None:

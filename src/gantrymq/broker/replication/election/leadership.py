@@ -56,6 +56,10 @@ class Led(Protocol):
     def is_own(self) -> bool:
         """Whether it has written its log itself, as a primary."""
 
+    @property
+    def sees_primary(self) -> bool:
+        """Whether name servers know a primary of this name."""
+
     def knew_a_record(self) -> bool:
         """Whether it has known a record, now or before a start."""
 
@@ -201,8 +205,10 @@ class Leadership:
         only a primary that has acted until now has everything for certain."""
         if self._led.knew_a_record():
             return self._acted
-        # Others may have a log already.
-        return self._led.is_own or (not self._led.end and missing_s > 2 * self._terms.lease_s)
+        if self._led.is_own:
+            return True
+        # Others may have a log already, and this one may have lost its own.
+        return not self._led.end and not self._led.sees_primary and missing_s > 2 * self._terms.lease_s
 
     def _all_follow(self) -> bool:
         return self.in_sync is not None and self.in_sync.all_follow(self._terms.lease_s)

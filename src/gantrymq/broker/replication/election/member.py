@@ -52,9 +52,11 @@ class GroupMember:
 
     def __init__(
         self, config: LiveConfig, outside: Outside, store: MessageStore, address: str, records: RecordStore,
-        watched: Callable[[], Watched], become: Become,
+        watched: Callable[[], Watched], become: Become, primary: Callable[[], str],
     ) -> None:  # fmt: skip
-        """``address``: for clients. ``watched``: of the role that the broker has."""
+        """``address``: for clients. ``watched``: of the role that the broker has. ``primary``: where name servers know
+        one of this name, or nothing."""
+        self._known_primary = primary
         settings = config.replication
         disk = disk_identity(
             store.file_disk, store.path(FILE), outside.rng, boot=boot_of_machine(),
@@ -118,6 +120,10 @@ class GroupMember:
     @property
     def is_own(self) -> bool:
         return joins(self._store) and self.end > 0
+
+    @property
+    def sees_primary(self) -> bool:
+        return bool(self._known_primary())
 
     def knew_a_record(self) -> bool:
         return self._store.file_disk.exists(self._store.path(KNOWN))
