@@ -112,7 +112,7 @@ async def etcd_forgets(cluster: Cluster, rng: random.Random) -> None:
     """Its data is gone. The primary writes the record anew; if it is lost as well, people bring a copy back."""
     etcd = _etcd(cluster)
     before = etcd.held
-    if primary_of(cluster) is None or before.record is None or cluster.busy:
+    if primary_of(cluster) is None or before.record is None or len(before.record.in_sync) < SIZE or cluster.busy:
         return
     cluster.busy = True  # not while a disk is lost: whoever has lost everything cannot know that there was something
     try:
