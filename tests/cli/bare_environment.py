@@ -27,7 +27,7 @@ RUNS_LONG: Final = {
     ("server",): "started below", ("broker",): "started below", ("nameserver",): "started below",
     ("console",): "started below", ("demo",): "a whole cluster with Spark", ("simulate",): "minutes",
     ("crash-points",): "minutes", ("check-history",): "needs a file of simulate",
-    ("checker",): "runs until it is stopped",
+    ("checker",): "runs until it is stopped", ("proxy",): "runs until it is stopped",
     ("spark-checker",): "runs until it is stopped", ("pipeline", "run"): "starts Spark",
     ("pipeline", "order-paid"): "starts Spark", ("pipeline", "lifecycle"): "starts Spark",
     ("pipeline", "archive"): "starts Spark", ("pipeline", "replay"): "starts Spark",

@@ -27,7 +27,7 @@ MORE = {
     "acl remove": ["--all"], "user create": ["--password-file", "password"], "user update": ["--disable"],
 }  # fmt: skip
 FREE = {"--yes": [], "--why": ["ticket 7"]}
-OTHER_SUITES = ("console", "sql", "checker", "spark-checker", "pipeline")
+OTHER_SUITES = ("console", "proxy", "sql", "checker", "spark-checker", "pipeline")
 """Processes that go on and wait for the cluster, or that need a database or Spark first."""
 ANSWERED_BY_NAME_SERVERS = ("topic list", "topic route")
 """Their whole answer is the name servers' own."""

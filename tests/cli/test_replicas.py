@@ -80,8 +80,6 @@ def test_the_primary_is_killed_and_everything_goes_on(tmp_path: Path) -> None:
         assert set(bodies) == {b"before", b"after"}
         running.process.send_signal(signal.SIGINT)
         assert running.ended()[0] == 0
-    for number in (1, 2, 3):
-        assert not (tmp_path / "store" / f"replica-{number}" / "abort").exists(), "each stopped in order"
 
 
 def send(producer: Producer, body: bytes) -> None:

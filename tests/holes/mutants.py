@@ -132,7 +132,7 @@ def _put_back(patch: Patch) -> None:
     """Each scan of a half message appends a copy and counts a round. Only the copy stays open, as in Apache's scan."""
     ask = TransactionChecks._ask
 
-    def watch(checks: TransactionChecks, halves: Iterable[OpenHalf]) -> None:
+    def watch(checks: TransactionChecks, halves: Iterable[OpenHalf], *, anew: bool = False) -> None:
         wall_ms, now = checks._clock.wall_ms(), checks._clock.monotonic()
         for half in halves:
             half.immune_until = now + max(half.stored_at + half.immunity_ms - wall_ms, 0) / 1000

@@ -55,7 +55,7 @@ def _ages_from_birth(patch: Patch) -> None:
             half.stored_at = decode_record(record).born_timestamp
         add(table, half, record)
 
-    def watch(checks: TransactionChecks, halves: Iterable[OpenHalf]) -> None:
+    def watch(checks: TransactionChecks, halves: Iterable[OpenHalf], *, anew: bool = False) -> None:
         now = checks._clock.monotonic()
         for half in halves:
             left_ms = half.stored_at + half.immunity_ms - checks._clock.wall_ms()

@@ -87,7 +87,8 @@ def test_the_extras_are_known_by_name(empty: Path) -> None:
     code = "import importlib.metadata as m; print(*sorted(m.metadata('gantrymq').get_all('Provides-Extra')))"
     known = run(empty / "venv" / "bin" / "python", "-c", code, cwd=empty).split()
     assert known == [
-        "all", "backup", "compression", "console", "delta", "django", "faststream", "grpc", "iceberg", "opentelemetry",
+        "all", "backup", "compression", "console", "delta", "django", "faststream", "grpc", "iceberg", "mysql",
+        "opentelemetry",
         "pipelines", "postgresql", "registry", "spark", "spark-connect", "sql",
     ]  # fmt: skip
 

@@ -27,11 +27,11 @@ IN_SYNC: Final[Metric] = Metric(
     "How many brokers of the group have everything that was acknowledged, the primary included.",
 )  # fmt: skip
 MEMBER: Final[Metric] = Metric(
-    "gantry_election_member", MetricKind.GAUGE, "1", (), "1 while this broker is one of them, and may be elected.",
+    "gantry_election_member", MetricKind.GAUGE, "1", (), "One while this broker is one of them, and may be elected.",
 )  # fmt: skip
 PROBLEM: Final[Metric] = Metric(
     "gantry_election_problem", MetricKind.GAUGE, "1", (),
-    "1 while the record of who is primary cannot be read or written; the log says why.",
+    "One while the record of who is primary cannot be read or written; the log says why.",
 )  # fmt: skip
 CHANGED: Final[Metric] = Metric(
     "gantry_election_changed_timestamp_seconds", MetricKind.GAUGE, "seconds", (),

@@ -13,7 +13,6 @@ from gantrymq.cli.serving.access import access_of_name_server, check_inner_accou
 from gantrymq.cli.serving.broker import running_broker
 from gantrymq.cli.serving.nameserver import running_name_server
 from gantrymq.cli.serving.network import server_network
-from gantrymq.cli.serving.replicas import elected, group_plans, running_etcd, write_config
 from gantrymq.cli.serving.running import Started, run, say
 from gantrymq.cli.serving.settings import check_single, name_server_port_of, numeric_ip, settings_of
 from gantrymq.errors import ConfigError
@@ -61,6 +60,8 @@ def server(
         if replicas is not None:
             if brokers is not None:
                 raise ConfigError("give --brokers or --replicas: a group has one broker that takes messages")
+            from gantrymq.cli.serving.replicas import group_plans  # loaded only where it is asked for
+
             options = _options(address, listen, log_level, flush, tls_config)
             return _group(group_plans(replicas, Path(settings.store.store_path_root_dir), settings), settings, names,
                           name_server_http_port, options, network, config)  # fmt: skip
@@ -134,6 +135,8 @@ async def _group(
     plans: list[supervise.Plan], settings: BrokerConfig, name_server: NameServerConfig, http_port: int,
     options: list[str], network: Network, file: Path | None,
 ) -> AsyncIterator[str]:  # fmt: skip
+    from gantrymq.cli.serving.replicas import elected, running_etcd, write_config
+
     root = plans[0].store.parent
     async with AsyncExitStack() as stack:
         given = ";".join(settings.replication.etcd)

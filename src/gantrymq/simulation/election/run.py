@@ -79,10 +79,16 @@ async def _lose(cluster: Cluster, host: BrokerHost, rng: random.Random) -> None:
 
 
 async def disk_lost(cluster: Cluster, rng: random.Random) -> None:
-    """A machine comes back with an empty disk, as long as two others have everything."""
+    """A machine comes back with an empty disk, as long as two others have everything. Often the primary is lost
+    then."""
     primary = primary_of(cluster)
     leads = None if primary is None or primary.broker is None else primary.broker.group
-    if leads is None or leads.leadership.record is None or len(leads.leadership.record.in_sync) < SIZE:
+    if (
+        primary is None
+        or leads is None
+        or leads.leadership.record is None
+        or len(leads.leadership.record.in_sync) < SIZE
+    ):
         return
     if cluster.busy or any(host.node is None for host in cluster.brokers):
         return
@@ -96,6 +102,9 @@ async def disk_lost(cluster: Cluster, rng: random.Random) -> None:
         host.disk.now_ms = cluster.brokers[0].disk.now_ms
         await wait(cluster, rng.uniform(0.2, 4))
         await cluster.revive(host)
+        if host is not primary and rng.random() < 0.7:  # whoever has everything is needed now
+            await wait(cluster, rng.uniform(0, 0.3))
+            await _lose(cluster, primary, rng)
         await wait(cluster, 20)
     finally:
         cluster.busy = False

@@ -23,7 +23,7 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 def boot_of_machine() -> str:
     """Differs after each start of the machine; empty: this system does not say."""
     try:
-        return _BOOT.read_text().strip()
+        return _BOOT.read_text(encoding="ascii").strip()
     except OSError:
         return ""
 

@@ -10,7 +10,6 @@ from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.outside import Outside
 from gantrymq.broker.replication.dialects import GroupPrimary, GroupReplica, Pace, PrimarySide, ReplicaSide
 from gantrymq.broker.replication.election.disk_identity import FILE, boot_of_machine, disk_identity
-from gantrymq.broker.replication.election.etcd import EtcdRecords
 from gantrymq.broker.replication.election.in_sync import InSync, Limits
 from gantrymq.broker.replication.election.leadership import Leadership, Terms
 from gantrymq.broker.replication.election.record import Member, Record
@@ -43,6 +42,8 @@ def records_of(config: LiveConfig) -> RecordStore | None:
     settings, identity = config.replication, config.identity
     if not settings.etcd:
         return None
+    from gantrymq.broker.replication.election.etcd import EtcdRecords  # loaded only where there is a group
+
     timeout_s = settings.primary_lease / 1000 / TRIES
     return EtcdRecords(settings.etcd, identity.broker_cluster_name, identity.broker_name, timeout_s)
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from gantrymq.errors import ConfigError
 from gantrymq.runtime.disk import Disk, Syncable, Usage
@@ -81,8 +81,8 @@ def _with_options(address: str, seconds: int) -> str:
     options = {"retry_limit_seconds": str(seconds)}
     server = os.environ.get(GOOGLES_SERVER)
     if server:
-        scheme, _, host = server.rpartition("://")
-        options |= {"scheme": scheme or "http", "endpoint_override": host}
+        parts = urlsplit(server if "://" in server else f"http://{server}")
+        options |= {"scheme": parts.scheme, "endpoint_override": parts.netloc}
         address = address.replace("://", "://anonymous@", 1)
     return f"{address}?{urlencode(options)}"
 
