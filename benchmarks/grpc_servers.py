@@ -133,7 +133,7 @@ def await_answer(endpoint: str, started: float, log: Path) -> None:
 
     request = service.QueryRouteRequest()
     request.topic.name = "anything"
-    request.endpoints.scheme = 1
+    request.endpoints.scheme = 1  # type: ignore[assignment] # IPv4
     request.endpoints.addresses.add(host="127.0.0.1", port=int(endpoint.rpartition(":")[2]))
     while True:
         # A channel of its own each time: one that failed waits before it connects again.

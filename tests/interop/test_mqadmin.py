@@ -126,7 +126,7 @@ OURS_ALONE = {
     "bindAddress", "decisiveCheckGrace", "decisiveCheckGraceAtStart", "grpcPort", "httpBindAddress", "httpPort",
     "longPollingGatherMills", "maxConnections", "maxConnectionsPerHost",
     "maxBytesInFlight", "maxBytesInFlightPerHost", "maxRequestsPerSecond", "slowReaderTimeout", "firstRequestTimeout",
-    "haAllowedAddresses", "haCutSurplus", "shortPollingTimeMills", "diskSpaceReserve", "maxTopics", "maxConsumerGroups",
+    "haAllowedAddresses", "haCutSurplus", "etcdAddr", "primaryLease", "shortPollingTimeMills", "diskSpaceReserve", "maxTopics", "maxConsumerGroups",
     "orderlyLockGrace",
     "enableTopicMessageTypeCheck",  # a setting of Apache's proxy
     "haMasterAddress",  # not shown while it is not set
@@ -135,6 +135,7 @@ OURS_ALONE = {
     "authenticationWhitelist", "authorizationWhitelist", "authConfigPath", "aclEnable", "plainAclFile",
 }  # fmt: skip
 DIFFERENT = {
+    "minInSyncReplicas": "nothing is acknowledged on one machine alone",
     "maxTransferCountOnMessageInMemory": "our clients and Spark ask for large pulls",
     "mappedFileSizeTimerLog": "the shared cluster of Apache has small files",
     "transactionOpMsgMaxSize": "the shared cluster of Apache writes each op message at once",

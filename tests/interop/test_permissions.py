@@ -225,7 +225,7 @@ APACHE_ASKS_NOTHING = {
 }  # fmt: skip
 """Requests that 5.5.0 serves for every user who signs."""
 APACHE_ASKS_NOTHING_OF_CLIENTS = {
-    "BATCH_ACK_MESSAGE", "CHECK_CLIENT_CONFIG", "LITE_PULL_MESSAGE", "QUERY_ASSIGNMENT", "SEND_REPLY_MESSAGE",
+    "BATCH_ACK_MESSAGE", "CHECK_CLIENT_CONFIG", "LITE_PULL_MESSAGE", "POP_LITE_MESSAGE", "QUERY_ASSIGNMENT", "SEND_REPLY_MESSAGE",
     "SEND_REPLY_MESSAGE_V2",
 }  # fmt: skip
 """The same, of requests that need Pub or Sub here."""
