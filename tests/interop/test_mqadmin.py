@@ -126,7 +126,8 @@ OURS_ALONE = {
     "bindAddress", "decisiveCheckGrace", "decisiveCheckGraceAtStart", "grpcPort", "httpBindAddress", "httpPort",
     "longPollingGatherMills", "maxConnections", "maxConnectionsPerHost",
     "maxBytesInFlight", "maxBytesInFlightPerHost", "maxRequestsPerSecond", "slowReaderTimeout", "firstRequestTimeout",
-    "haAllowedAddresses", "haCutSurplus", "etcdAddr", "primaryLease", "shortPollingTimeMills", "diskSpaceReserve", "maxTopics", "maxConsumerGroups",
+    "haAllowedAddresses", "haCutSurplus", "etcdAddr", "primaryLease",
+    "shortPollingTimeMills", "diskSpaceReserve", "maxTopics", "maxConsumerGroups",
     "orderlyLockGrace",
     "enableTopicMessageTypeCheck",  # a setting of Apache's proxy
     "haMasterAddress",  # not shown while it is not set
