@@ -8,8 +8,8 @@ from typing import Final
 NOT_PRIMARY: Final = "this broker is a replica and takes no writes; send them to the primary of the same brokerName"
 """The remark of a replica that refuses something. Our clients know it: they look for the primary, and wait for it."""
 UNCONFIRMED: Final = (
-    "this primary takes no writes until a replica has confirmed what was in its log at the start. Start the replica, "
-    "or set brokerRole=ASYNC_MASTER to go on without it"
+    "this primary takes no writes until a replica has confirmed what was in its log at the start. Start the replica. "
+    "Without etcdAddr, brokerRole=ASYNC_MASTER makes it go on without one"
 )
 """The remark of such a primary. Our clients know it, too."""
 

@@ -6,7 +6,6 @@
 | ``elected``       | + 1   | me      | the same without the primary before, if enough stay; only a       |
 |                   |       |         | member may be elected                                             |
 | ``with_set``      | same  | same    | another one, which has the primary                                |
-| ``handed_over``   | + 1   | another | the same; only a member may be named                              |
 | ``beaten``        | same  | same    | the same: the primary says that it is alive                       |
 
 A member is a disk, and not a machine: a broker that has lost its disk has lost what it confirmed, so it comes back as
@@ -69,13 +68,6 @@ def elected(record: Record, me: Member, least: int) -> Record:
     stay = record.in_sync - {record.primary.disk} | {me.disk}
     in_sync = stay if len(stay) >= least else record.in_sync
     return replace(record, epoch=record.epoch + 1, primary=me, in_sync=in_sync, beat=record.beat + 1)
-
-
-def handed_over(record: Record, to: Member) -> Record:
-    """The primary has given everything to ``to``."""
-    if not may_stand(record, to.disk):
-        raise InvariantViolated(f"the disk {to.disk} is not in the in-sync set: it may lack what was acknowledged")
-    return replace(record, epoch=record.epoch + 1, primary=to, beat=record.beat + 1)
 
 
 def with_set(record: Record, in_sync: frozenset[int]) -> Record:

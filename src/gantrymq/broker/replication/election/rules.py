@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Final
 
 from gantrymq.broker.replication.election.record import Record, may_stand
 
@@ -81,7 +82,7 @@ class Seen:
     """Whether its log may become that of the group."""
 
 
-BEATS: int = 3
+BEATS: Final = 3
 """In a lease."""
 
 
