@@ -95,6 +95,14 @@ def test_a_replica_that_does_not_keep_up_leaves() -> None:
     assert world.in_sync.right() == {ME, B}
 
 
+def test_strangers_leave_nothing_behind() -> None:
+    world = World(frozenset({ME, B}))
+    for disk in range(10, 1000):
+        world.in_sync.confirm(str(disk), 0)
+        world.in_sync.left(str(disk))
+    assert len(world.in_sync._copies) == 1 and not world.in_sync._joining
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("write"), st.integers(1, NEAR_BYTES)),

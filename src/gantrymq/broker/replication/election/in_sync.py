@@ -121,9 +121,13 @@ class InSync:
 
     def left(self, identity: str) -> None:
         """The last connection of a replica ended."""
-        copy = self._copies.get(int(identity))
+        disk = int(identity)
+        copy = self._copies.get(disk)
         if copy is not None:
             copy.left_s = self._now()
+            if disk not in self.in_sync and disk not in self._named:  # it is new when it comes back
+                del self._copies[disk]
+                self._joining.pop(disk, None)
         self.look()
 
     # ---- what the record tells
