@@ -51,6 +51,22 @@ def clients_are_closed(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not left, f"clients that were not closed: {left}"
 
 
+@pytest.fixture(autouse=True)
+def environment_is_left_as_it_was() -> Iterator[None]:
+    """A variable of ours that a test leaves behind changes what later tests start, in whichever process they run."""
+    before = _our_variables()
+    yield
+    after = _our_variables()
+    for name in after.keys() - before.keys():
+        del os.environ[name]  # one test fails, and not each behind it
+    os.environ.update(before)
+    assert after == before, "a test must put environment variables back: take monkeypatch.setenv, or a copy for a child"
+
+
+def _our_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(("GANTRY", "NAMESRV", "DJANGO"))}
+
+
 def pytest_configure() -> None:
     """Never test pure Python where the compiled core was asked for: a source that is edited meanwhile would do that."""
     core = build_info()

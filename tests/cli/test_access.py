@@ -141,7 +141,6 @@ def _commands(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     # Another user by options; its secret comes from a file.
     key = tool.audit.parent / "key"
     key.write_text("reader-secret\n")
-    monkeypatch.setenv("GANTRY_ACCESS_KEY", "")  # put back at the end
     error = tool.fails("--access-key", "reader", "--secret-key-file", str(key), "user", "list")
     assert "the user reader needs List or Get on Cluster:DefaultCluster" in error
 

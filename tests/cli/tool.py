@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from gantrymq import LocalTransactionState, Message, TransactionProducer
 from gantrymq.cli.commands import app
 
 DEADLINE_S = 90.0
+ACCOUNT = ("GANTRY_ACCESS_KEY", "GANTRY_SECRET_KEY")
+"""``gantry`` sets them from its options. In a process of its own they would end with it."""
 
 
 class Tool:
@@ -26,7 +29,8 @@ class Tool:
 
     def run(self, *arguments: str, input: str | None = None) -> tuple[int, str, str]:
         """Exit status, standard output, standard error."""
-        done = CliRunner().invoke(app, list(arguments), env=self._environment, input=input)
+        as_before = {name: os.environ.get(name) for name in ACCOUNT}  # the runner puts back what it was given
+        done = CliRunner().invoke(app, list(arguments), env={**as_before, **self._environment}, input=input)
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return done.exit_code, done.stdout, done.stderr
 
