@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from gantrymq.demo.ports import free_port
-from tests.kill.pair import CONF, Program
-from tests.kill.server import START_SECONDS, die_with_parent
+from tests.kill.pair import CONF
+from tests.kill.server import die_with_parent
+from tests.support.gantry_process import START_SECONDS, GantryProcess
 
 NAME = "broker-pair"
 
@@ -57,7 +58,7 @@ class Etcd:
             self._process = None
 
 
-class Member(Program):
+class Member(GantryProcess):
     """A broker of the group, and its store."""
 
     def __init__(self, root: Path, number: int, name_servers: str, etcd: int, **settings: Any) -> None:
@@ -96,7 +97,7 @@ class Group:
 
     def __init__(self, root: Path, size: int = 3, **settings: Any) -> None:
         self.etcd = Etcd(root)
-        self._name_server = Program(root / "nameserver.log")
+        self._name_server = GantryProcess(root / "nameserver.log")
         self._port = free_port()
         self.name_servers = f"127.0.0.1:{self._port}"
         self.members = [

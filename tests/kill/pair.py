@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 from gantrymq.demo.ports import free_port
-from tests.kill.server import START_SECONDS, die_with_parent
+from tests.support.gantry_process import GantryProcess
 
 CONF = """\
 brokerName=broker-pair
@@ -31,40 +28,7 @@ transactionCheckInterval=1000
 """Files are small, so that the log has several. Times are short, so that what is open is checked soon."""
 
 
-class Program:
-    """One process of ``gantry``."""
-
-    def __init__(self, log: Path) -> None:
-        self.log = log
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self, *words: str) -> None:
-        """Return when it is ready."""
-        before = self.log.stat().st_size if self.log.exists() else 0
-        with self.log.open("ab") as log:
-            command = [sys.executable, "-m", "gantrymq.cli.main", *words]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
-        begun = time.monotonic()
-        while b" is ready: " not in self.log.read_bytes()[before:]:
-            if self._process.poll() is not None or time.monotonic() - begun > START_SECONDS:
-                raise RuntimeError(f"it did not start:\n{self.log.read_text()[before:]}")
-            time.sleep(0.02)
-
-    def stop(self) -> None:
-        """SIGTERM, as a service manager does it."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-            self._process = None
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-
-class Machine(Program):
+class Machine(GantryProcess):
     """A store, and the broker that serves it in whatever role."""
 
     def __init__(self, root: Path, name_servers: str) -> None:
@@ -91,7 +55,7 @@ class Pair:
     """Two machines, and the name server that knows them."""
 
     def __init__(self, root: Path) -> None:
-        self._name_server = Program(root / "nameserver.log")
+        self._name_server = GantryProcess(root / "nameserver.log")
         self._port = free_port()
         self.name_servers = f"127.0.0.1:{self._port}"
         self.machines = [Machine(root / name, self.name_servers) for name in ("a", "b")]

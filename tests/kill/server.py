@@ -5,16 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 from gantrymq.demo.ports import free_port
+from tests.support.gantry_process import GantryProcess
 
-START_SECONDS = 30.0
-READY = b"gantry server is ready: "
-"""What the server prints then."""
 PR_SET_PDEATHSIG = 1
 
 CONF = """\
@@ -57,38 +52,22 @@ class Server:
             )
             + more
         )
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = GantryProcess(self.log)
 
     def start(self) -> float:
         """Start the process and wait until it is ready: it listens, and its broker is registered. Returns the time in
         seconds."""
-        command = [sys.executable, "-m", "gantrymq.cli.main", "server", "-c", str(self._conf)]
-        command += ["--name-server-port", str(self.name_server_port), "--host", self._host]
-        begin = time.monotonic()
-        before = self.log.stat().st_size if self.log.exists() else 0
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
-        while READY not in self.log.read_bytes()[before:]:
-            if self._process.poll() is not None:
-                raise RuntimeError(f"the server ended with status {self._process.returncode}; see {self.log}")
-            if time.monotonic() - begin > START_SECONDS:
-                raise RuntimeError(f"the server was not ready within {START_SECONDS:.0f} s; see {self.log}")
-            time.sleep(0.02)
-        return time.monotonic() - begin
+        return self._process.start(
+            "server", "-c", str(self._conf), "--name-server-port", str(self.name_server_port), "--host", self._host
+        )
 
     def kill(self) -> None:
         """Send SIGKILL, if the process is running."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        self._process.kill()
 
     def stop(self) -> None:
         """Stop the process in an orderly way."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
-            self._process.wait(timeout=START_SECONDS)
-            self._process = None
+        self._process.stop()
 
 
 def die_with_parent() -> None:

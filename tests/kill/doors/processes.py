@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-from gantrymq.cli.serving.running import SUPERVISED
 from gantrymq.demo.ports import free_port
+from tests.support.gantry_process import GantryProcess
 
-START_SECONDS = 60.0
 BROKER = "broker"
 PROXY = "proxy"
 CONF = """\
@@ -35,38 +30,19 @@ transactionCheckMax=100
 
 
 class Program:
-    """One ``gantry`` command."""
+    """One ``gantry`` command, with the words of all its starts."""
 
     def __init__(self, log: Path, words: list[str]) -> None:
-        self._log = log
+        self._process = GantryProcess(log)
         self._words = words
-        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Return when it is ready."""
-        before = self._log.stat().st_size if self._log.exists() else 0
-        with self._log.open("ab") as log:
-            command = [sys.executable, "-m", "gantrymq.cli.main", *self._words]
-            # It ends with its standard input, so with this process. A function that runs in the child before it would
-            # need a fork, at which the threads of grpcio's clients break.
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
-                env={**os.environ, SUPERVISED: "1"},
-            )  # fmt: skip
-        deadline = time.monotonic() + START_SECONDS
-        while b"is ready: " not in self._log.read_bytes()[before:]:
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"gantry {self._words[0]} did not start; see {self._log}")
-            time.sleep(0.02)
+        self._process.start(*self._words)
 
     def kill(self) -> None:
         """SIGKILL. Harmless when it does not run."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-            self._process = None
+        self._process.kill()
 
 
 class Processes:
