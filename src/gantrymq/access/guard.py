@@ -85,7 +85,7 @@ class Guard:
         self.refusals: Final = Refusals()
         self.open_to: tuple[Matcher, ...] = ()
         self.trusted: Mapping[str, Matcher] = {}
-        self.authorizes: Final = authorize
+        self.authorizes = authorize
         self._judged: dict[tuple[str, str, Need], Denied | None] = {}
         self._keys: dict[str, SecretKey] = {}
         self._guesses = Attempts(clock or SystemClock(), GUESSES, GUESSES_OF_ADDRESS, GUESSES_WITHIN_S)

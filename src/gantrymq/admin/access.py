@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
-import msgspec
-
 from gantrymq.admin.asking import Asking, refusal
-from gantrymq.errors import ConfigError, GantryError, RemoteProtocolError
+from gantrymq.errors import ConfigError, GantryError
 from gantrymq.protocol.bodies.access import AclBody, EntryBody, PolicyBody, UserBody
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData
+from gantrymq.protocol.body import decode_list
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Header
 from gantrymq.protocol.headers.access import DeleteAcl, ListAcls, ListUsers, SubjectOnly, UserOnly
@@ -36,7 +35,7 @@ class Access:
         for server, address in (await self._servers(cluster)).items():
             body = await self._ask(server, address, RequestCode.AUTH_LIST_USER, ListUsers(filter=part or None))
             if body is not None:
-                found[server] = _read_list(body, UserBody)
+                found[server] = decode_list(body, UserBody)
         return found
 
     async def policies(
@@ -48,7 +47,7 @@ class Access:
         for server, address in (await self._servers(cluster)).items():
             body = await self._ask(server, address, RequestCode.AUTH_LIST_ACL, header)
             if body is not None:
-                found[server] = _read_list(body, AclBody)
+                found[server] = decode_list(body, AclBody)
         return found
 
     async def create_user(self, user: UserBody, cluster: str | None = None) -> list[str]:
@@ -132,13 +131,3 @@ class PartlyDone(GantryError):
     """A change was made at some servers and refused by another one."""
 
     what_to_do = "Remove the reason that the message names, and make the same change again: it is not made twice."
-
-
-def _read_list(body: bytes, kind: type[_B]) -> list[_B]:
-    if not body:
-        return []
-    try:
-        items = msgspec.json.decode(body, type=list[msgspec.Raw])
-    except msgspec.MsgspecError as error:
-        raise RemoteProtocolError(f"malformed list of {kind.__name__}: {error}") from error
-    return [kind.decode(bytes(item)) for item in items]

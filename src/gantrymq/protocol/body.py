@@ -9,7 +9,7 @@ Source: RemotingSerializable; docs/protocol.md#json-bodies.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
@@ -55,6 +55,20 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 f"the {cls.__name__} of {len(data)} bytes is not plain JSON ({str(error)[:200]}), and at most "
                 f"{DIALECT_BYTES} bytes are read in another form; send several requests"
             ) from error
+
+
+B = TypeVar("B", bound=Body)
+
+
+def decode_list(data: bytes, kind: type[B]) -> list[B]:
+    """The bodies in a list; none, when there is no text. Raises RemoteProtocolError."""
+    if not data:
+        return []
+    try:
+        items = msgspec.json.decode(data, type=list[msgspec.Raw])
+    except msgspec.MsgspecError as error:
+        raise RemoteProtocolError(f"malformed list of {kind.__name__}: {error}") from error
+    return [kind.decode(bytes(item)) for item in items]
 
 
 def encode(value: msgspec.Struct) -> bytes:

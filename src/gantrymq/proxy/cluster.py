@@ -40,7 +40,12 @@ class Cluster:
     """Every call raises Refused."""
 
     def __init__(self, config: ProxyConfig, outside: Outside, pushed: Pushed) -> None:
-        settings = ClientConfig(name_servers=config.name_servers, call_timeout_ms=config.call_timeout_ms)
+        account = config.account
+        settings = ClientConfig(
+            name_servers=config.name_servers, call_timeout_ms=config.call_timeout_ms,
+            access_key="" if account is None else account.access_key,
+            secret_key=None if account is None else account.secret_key,
+        )  # fmt: skip
         self._endpoint = Endpoint(
             "proxy", settings, outside, pushes=pushed, greet=lambda channel: self._heartbeats.greet(channel)
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gantrymq.message.sizes import MAX_BODY_BYTES
+from gantrymq.protocol.signature import Account
 from gantrymq.runtime.addresses import ANY
 from gantrymq.runtime.limits.values import Limits
 
@@ -15,6 +16,9 @@ class ProxyConfig:
 
     name_servers: tuple[str, ...]
     bind: str = ANY
+    account: Account | None = None
+    """Who signs what goes to brokers: a super user. Then clients have to be users of the brokers, too. None: nothing is
+    signed, and nobody is judged."""
     grpc_port: int
     """0: any free one."""
     host: str = "127.0.0.1"

@@ -105,12 +105,20 @@ def pass_eviction(clients: GrpcClients, channel: ClientChannel, command: Command
     except RemoteProtocolError as error:
         log.warning("a notification of the broker at %s cannot be read: %s", channel.address, error)
         return
-    tell_evicted(clients, f"{said.client_id}\n", said.lite_topic)
+    for client in clients:
+        if client.name and _shown(client.name) == said.client_id:
+            tell_evicted(clients, client.name, said.lite_topic)
 
 
 def client_id_of(reader: LiteReader) -> str:
-    """As the client says it: a proxy has no users."""
-    return reader.client.partition("\n")[0]
+    """How brokers know it: with its user, so that nobody takes what is meant for the client of another user."""
+    return _shown(reader.client)
+
+
+def _shown(name: str) -> str:
+    """``name``: of a client (``GrpcClient.name``)."""
+    client_id, _, user = name.rpartition("\n")
+    return f"{client_id}@{user}" if user else client_id
 
 
 def asked_of(reader: LiteReader, broker_name: str, wanted: PopRequest, now_ms: int) -> PopLiteMessage:

@@ -23,6 +23,7 @@ from gantrymq.message import flags, properties, recall_handle
 from gantrymq.message.heartbeat import Heartbeat
 from gantrymq.message.receipt_handle import parse
 from gantrymq.message.send_status import SendStatus
+from gantrymq.message.system_topics import holds
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import STORED, RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
@@ -52,7 +53,9 @@ _STATUSES: Final = {
 class RemotingMessaging:
     """See ``Messaging``."""
 
-    def __init__(self, config: ProxyConfig, cluster: Cluster) -> None:
+    def __init__(self, config: ProxyConfig, cluster: Cluster, *, has_users: bool) -> None:
+        """``has_users``: whether clients are judged. Brokers judge only the account of the proxy."""
+        self._has_users = has_users
         self.body_max: Final = config.body_max
         self.checks_types: Final = config.checks_types
         self.deliveries: Final = RemoteDeliveries(cluster)
@@ -92,7 +95,8 @@ class RemotingMessaging:
             raise Refused(Refusal.FAILED, f"the answer to a send cannot be read: {error}") from error
 
     async def topic_of(self, ids: TransactionIds, topic: str) -> str:
-        return topic
+        """Without users nobody asks for the sake of permissions, and the question to the broker is spared."""
+        return await self._transactions.topic_of(ids, topic) if self._has_users else topic
 
     async def end(
         self, client: GrpcClient, ids: TransactionIds, topic: str, resolution: Resolution, *, answers_check: bool
@@ -118,6 +122,12 @@ class RemotingMessaging:
     async def pop(
         self, receiver: Client, broker_name: str, wanted: PopRequest, reader: LiteReader | None
     ) -> Sequence[Popped]:
+        if self._has_users and holds(wanted.topic) is not None and not (receiver.user and receiver.user.is_super):
+            raise Refused(
+                Refusal.NOT_PERMITTED,
+                f"the topic {wanted.topic} holds messages of several topics, and only a broker judges each of them; "
+                "receive them by remoting, or at the door of a broker",
+            )
         return await self._pops.pop(broker_name or await self._readable(wanted.topic), wanted, reader)
 
     async def read_lite(self, reader: LiteReader, change: LiteChange) -> None:

@@ -27,6 +27,7 @@ from gantrymq.proxy.config import ProxyConfig
 from gantrymq.proxy.lite import pass_eviction
 from gantrymq.proxy.messaging import RemotingMessaging
 from gantrymq.proxy.transactions import Checks
+from gantrymq.proxy.users import ClusterUsers
 from gantrymq.remoting.channel import ClientChannel
 from gantrymq.runtime.addresses import address_of, split_address
 from gantrymq.runtime.limits.client_limits import ClientLimits
@@ -48,9 +49,12 @@ class Proxy:
         self._clock = clock
         self._limits = ClientLimits(clock, config.limits)
         self._clients = GrpcClients(clock, self._gone)
-        self._checks = Checks(self._clients)
-        self._cluster = self._checks.cluster = Cluster(config, outside, self._pushed)
-        self._messaging = RemotingMessaging(config, self._cluster)
+        self._cluster = Cluster(config, outside, self._pushed)
+        account = config.account
+        self._users = None if account is None else ClusterUsers(self._cluster, account, clock)
+        guard = self._guard = None if self._users is None else self._users.guard
+        self._checks = Checks(self._clients, self._cluster, guard)
+        self._messaging = RemotingMessaging(config, self._cluster, has_users=guard is not None)
         self._held = HeldDeliveries(
             self._messaging.deliveries, clock, self._clients.named, self._messaging.deliveries.notes
         )
@@ -70,20 +74,24 @@ class Proxy:
 
     @property
     def healthy(self) -> bool:
-        """Whether a broker is connected."""
-        return self._cluster.reachable
+        """Whether a broker is connected, and clients can be judged."""
+        return self._cluster.reachable and (self._users is None or self._users.known)
 
     async def start(self) -> str:
         """Listen. Returns the address; raises Unreachable when the port is in use."""
         address = await self._server.listen(self._config.bind, self._config.grpc_port)
         self._cluster.start()
-        calls = Calls(self._clients, None, OPEN, self._limits, self._latency)
+        users = self._users
+        check_users = users.check if users is not None else lambda: None
+        calls = Calls(self._clients, self._guard, OPEN, self._limits, self._latency, check_users)
         own = address_of(self._config.host, split_address(address)[1])
         methods = methods_of(self._messaging, calls, self._clients, self._held, self._clock, own)
         health = Health(self._clock, lambda: not self.healthy)
         services = {SERVICE: methods, HEALTH_SERVICE: health.methods()}
         self._server.serve({**services, **reflection([*services, *REFLECTION_SERVICES])})
         self._tasks.start("look", self._look())
+        if users is not None:
+            self._tasks.start("users", users.keep())
         return address
 
     async def close(self) -> None:

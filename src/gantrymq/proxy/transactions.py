@@ -11,9 +11,12 @@ import logging
 import re
 from typing import Final, NamedTuple
 
-from gantrymq.broker.grpc.clients import GrpcClients
+from gantrymq.access.guard import Guard
+from gantrymq.access.values import send_need
+from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
 from gantrymq.broker.grpc.statuses import Rejected
 from gantrymq.broker.operations.end_by_id import TransactionIds
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.grpc.definition_pb2 import Code
 from gantrymq.message import properties
@@ -22,11 +25,12 @@ from gantrymq.message.system_topics import HALF
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
-from gantrymq.protocol.headers.pull import QueryMessage
+from gantrymq.protocol.headers.pull import QueryMessage, ViewMessage
 from gantrymq.protocol.headers.transaction import CheckTransactionState, EndTransaction
 from gantrymq.protocol.stored_message import decode_record, scan
 from gantrymq.proxy.cluster import Cluster
 from gantrymq.remoting.channel import ClientChannel
+from gantrymq.runtime.addresses import host_of
 
 log = logging.getLogger("gantrymq.proxy")
 
@@ -55,6 +59,8 @@ class NamedHalf(NamedTuple):
     group: str
     """Its producer group."""
     unique_key: str
+    topic: str
+    """Where it goes with a commit."""
 
 
 def place_in(transaction_id: str | None) -> HalfPlace | None:
@@ -69,10 +75,33 @@ class Transactions:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
+    async def topic_of(self, ids: TransactionIds, topic: str) -> str:
+        """Where the half message goes with a commit, whatever the client says. Raises Refused, or Rejected when the ids
+        name no half message."""
+        place = place_in(ids.transaction_id)
+        if place is None:
+            return (await self._find(ids, topic)).topic
+        unknown = f"there is no half message of the transaction {ids.transaction_id!r}"
+        try:
+            answer = await self._cluster.ask(
+                place.broker_name, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage(offset=place.log_offset, topic=HALF),
+                what=f"half message of transaction {ids.transaction_id}",
+            )  # fmt: skip
+            record = decode_record(answer.body)
+        except RemoteProtocolError as error:
+            raise Rejected(Code.INVALID_TRANSACTION_ID, unknown) from error
+        except Refused as refused:
+            if refused.reason is Refusal.UNAVAILABLE:
+                raise
+            raise Rejected(Code.INVALID_TRANSACTION_ID, unknown) from refused
+        if record.topic != HALF:
+            raise Rejected(Code.INVALID_TRANSACTION_ID, unknown)
+        return _named(record, place.broker_name).topic
+
     async def end(self, ids: TransactionIds, topic: str, resolution: Resolution, *, answers_check: bool) -> None:
         """Raises Refused as the broker does; Rejected when the ids name no half message."""
         place = place_in(ids.transaction_id)
-        half = await self._find(ids, topic) if place is None else NamedHalf(place, topic, ids.message_id)
+        half = await self._find(ids, topic) if place is None else NamedHalf(place, topic, ids.message_id, topic)
         header = EndTransaction(
             producer_group=half.group, tran_state_table_offset=half.place.queue_offset,
             commit_log_offset=half.place.log_offset, commit_or_rollback=int(resolution),
@@ -119,17 +148,19 @@ def _named(record: StoredMessage, broker_name: str) -> NamedHalf:
     return NamedHalf(
         HalfPlace(record.log_offset, record.queue_offset, broker_name),
         properties.find(text, properties.PRODUCER_GROUP) or "", properties.find(text, properties.UNIQ_KEY) or "",
+        properties.find(text, properties.REAL_TOPIC) or "",
     )  # fmt: skip
 
 
 class Checks:
     """Passes the check-backs of brokers on to a producer of the group."""
 
-    def __init__(self, clients: GrpcClients) -> None:
+    def __init__(self, clients: GrpcClients, cluster: Cluster, guard: Guard | None) -> None:
+        """``cluster``: knows the names of brokers. ``guard``: judges who may be asked; None: everybody may."""
         self._clients = clients
+        self._cluster = cluster
+        self._guard = guard
         self._turn = 0
-        self.cluster: Cluster | None = None
-        """Knows the names of brokers."""
 
     def pushed(self, channel: ClientChannel, command: Command) -> None:
         """A broker asks how a transaction ended."""
@@ -140,12 +171,20 @@ class Checks:
             return
         values = properties.decode(record.properties_text)
         group = values.get(properties.PRODUCER_GROUP, "")
-        clients = [client for client in self._clients if group in client.topics and client.writable]
+        clients = [
+            client
+            for client in self._clients
+            if group in client.topics and client.writable and self._may_see(client, record.topic)
+        ]
         if not clients:
             log.info("no client of group %s is connected here to answer a check", group)
             return
-        name = header.bname or (None if self.cluster is None else self.cluster.name_at(channel.address))
+        name = header.bname or self._cluster.name_at(channel.address)
         key = header.transaction_id or values.get(properties.UNIQ_KEY, "")
         place = HalfPlace(header.commit_log_offset, header.tran_state_table_offset, name or "")
         self._turn += 1
         clients[self._turn % len(clients)].recover(record, record.topic, str(place) if name else key)
+
+    def _may_see(self, client: GrpcClient, topic: str) -> bool:
+        """A check has the message: its client may send to that topic (``message_rights.may_be_asked``)."""
+        return self._guard is None or self._guard.allows(client.user, send_need(topic), host_of(client.address))

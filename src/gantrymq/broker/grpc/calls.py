@@ -72,8 +72,11 @@ class Calls:
     """Makes what the server calls of what the door has."""
 
     def __init__(
-        self, clients: GrpcClients, guard: Guard | None, gate: WriteGate, limits: ClientLimits, latency: GrpcLatency
-    ) -> None:
+        self, clients: GrpcClients, guard: Guard | None, gate: WriteGate, limits: ClientLimits, latency: GrpcLatency,
+        check_users: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """``check_users``: raises Refused while nobody can be judged."""
+        self._check_users = check_users
         self._clients = clients
         self._guard = guard
         self._gate = gate
@@ -116,11 +119,13 @@ class Calls:
         return handle
 
     def caller(self, context: Context) -> Caller:
-        """Raises Rejected when the client does not say who it is, or its signature is wrong."""
+        """Raises Rejected when the client does not say who it is, or its signature is wrong; Refused while nobody can
+        be judged."""
         headers, address = context.headers, context.peer
         client_id = headers.get(CLIENT_ID, "")
         if not client_id:
             raise Rejected(Code.CLIENT_ID_REQUIRED, f"the header {CLIENT_ID} is missing")
+        self._check_users()
         user = None if self._guard is None else self._user(self._guard, headers, address)
         client = self._clients.heard(client_id, user, address, headers.get(LANGUAGE, "OTHER"))
         if client is None:

@@ -1,8 +1,9 @@
-"""What a replica of ours takes beside the log in one question: the tables that have changed since it asked last."""
+"""What a replica of ours takes beside the log in one question: the tables that have changed since it asked last.
+A proxy takes the users so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
@@ -35,23 +36,25 @@ class TableCopies:
         self._delays = delays
         self._small = small
 
-    def changed(self, known: Mapping[str, str], users: Callable[[], str] | None) -> dict[str, TableCopy]:
+    def changed(
+        self, known: Mapping[str, str], users: Callable[[], str] | None, only: Container[str] | None = None
+    ) -> dict[str, TableCopy]:
         """By name, those whose version is not the one that is ``known``. ``users``: the file of users and policies, for
-        somebody who may have it."""
+        somebody who may have it. ``only``: the tables that are wanted; None: all."""
         registries = self._registries
         versions: dict[str, tuple[str, Callable[[], str]]] = {
             TOPICS: (repr(registries.topics.version), lambda: registries.topics.encoded_table().decode()),
             GROUPS: (repr(registries.groups.version), lambda: registries.groups.table().encode().decode()),
             OFFSETS: (repr(registries.offsets.version), lambda: pretty(registries.offsets.content())),
         }
-        for name, text in (*self._small.items(), (DELAYS, lambda: pretty(self._delays()))):
-            versions[name] = _compared(text())
-        if users is not None:
-            versions[USERS] = _compared(users())
+        compared = {**self._small, DELAYS: lambda: pretty(self._delays()), **({USERS: users} if users else {})}
+        for name, text in compared.items():
+            if only is None or name in only:
+                versions[name] = _compared(text())
         tables: dict[str, TableCopy] = {}
         size = 0
         for name, (version, content) in versions.items():
-            if known.get(name) != version and size < ANSWER_CHARACTERS:
+            if (only is None or name in only) and known.get(name) != version and size < ANSWER_CHARACTERS:
                 tables[name] = TableCopy(version, content())
                 size += len(tables[name].content)
         return tables

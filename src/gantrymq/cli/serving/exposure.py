@@ -66,11 +66,12 @@ def of_name_server(host: str, has_users: bool) -> Listening:
     )  # fmt: skip
 
 
-def of_proxy(host: str) -> Listening:
-    """The gRPC port of a proxy, which does not check users yet."""
+def of_proxy(host: str, has_users: bool) -> Listening:
+    """The gRPC port of a proxy."""
     return Listening(
-        "proxy", host, False, "Let only trusted networks reach it", "listen on this machine only: --bind 127.0.0.1"
-    )
+        "proxy", host, has_users, "Give brokers and proxy users (docs/permissions.md)",
+        "listen on this machine only: --bind 127.0.0.1",
+    )  # fmt: skip
 
 
 def of_http(what: str, host: str, has_users: bool, setting: str, *, only_tls: bool) -> Listening:

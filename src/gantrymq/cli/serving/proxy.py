@@ -17,6 +17,8 @@ from gantrymq.runtime.addresses import ANY, LOOPBACK
 from gantrymq.runtime.network import Network
 
 NAME_SERVERS: Final = "NAMESRV_ADDR"
+ACCESS_KEY: Final = "GANTRY_ACCESS_KEY"
+SECRET_KEY: Final = "GANTRY_SECRET_KEY"
 DEFAULT_GRPC_PORT: Final = 8081
 """RocketMQ's."""
 
@@ -49,21 +51,24 @@ async def running_proxy(
     name_servers: tuple[str, ...], grpc: tuple[str, int], host: str, network: Network, http: tuple[str, int]
 ) -> AsyncIterator[str]:
     """``grpc``, ``http``: address and port of each. Raises ConfigError, and Unreachable when a port is in use."""
-    if os.environ.get("GANTRY_ACCESS_KEY"):
-        raise ConfigError(
-            "a proxy does not check the signatures of its clients yet, so it must not act for a user: unset "
-            "GANTRY_ACCESS_KEY, and give a cluster with users the option --grpc-port of its brokers instead"
-        )
     try:
         from gantrymq.client.connection.endpoint import Outside
+        from gantrymq.protocol.signature import Account
         from gantrymq.proxy.config import ProxyConfig
         from gantrymq.proxy.proxy import Proxy
     except ImportError as error:
         raise ConfigError(f"a proxy needs the package protobuf; run: pip install 'gantrymq[grpc]' ({error})") from error
-    config = ProxyConfig(name_servers=name_servers, bind=grpc[0], grpc_port=grpc[1], host=host)
+    key, secret = os.environ.get(ACCESS_KEY, ""), os.environ.get(SECRET_KEY, "")
+    if bool(key) != bool(secret):
+        raise ConfigError(
+            f"set both {ACCESS_KEY} and {SECRET_KEY}, to the account of the proxy, which is a super user of the "
+            "brokers; or none of them, before a cluster without users"
+        )
+    account = Account(key, secret) if key else None
+    config = ProxyConfig(name_servers=name_servers, bind=grpc[0], grpc_port=grpc[1], host=host, account=account)
     running = Proxy(config, Outside(network=network))
     address = await running.start()
-    ports = [of_proxy(grpc[0])]
+    ports = [of_proxy(grpc[0], account is not None)]
     if http[1]:
         only_tls = demands_tls(network)
         ports.append(of_http("proxy", http[0], False, "--http-bind 127.0.0.1", only_tls=only_tls))
