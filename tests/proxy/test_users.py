@@ -298,7 +298,10 @@ def test_a_user_with_a_policy_that_cannot_be_read_is_refused() -> None:
     """The rest of its policies might allow what that one denies."""
     users = [UserBody(username=name, password="s", user_type="Normal") for name in ("good", "bad")]
     acls = [
-        AclBody(subject=f"User:{name}", policies=[PolicyBody(entries=[EntryBody(resource=text, actions=["Pub"], decision="Deny")])])
+        AclBody(
+            subject=f"User:{name}",
+            policies=[PolicyBody(entries=[EntryBody(resource=text, actions=["Pub"], decision="Deny")])],
+        )
         for name, text in (("good", "Topic:a"), ("bad", "Planet:a"))
     ]
     assert set(content_of(users, acls).users) == {"good"}
