@@ -22,8 +22,10 @@ ACCOUNT = ("GANTRY_ACCESS_KEY", "GANTRY_SECRET_KEY")
 class GantryProcess:
     """Output and errors of all its lives go to ``log``."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, module: str = "gantrymq.cli.main") -> None:
+        """``module``: a test's own one changes something before it calls that."""
         self.log = log
+        self._module = module
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -40,7 +42,7 @@ class GantryProcess:
             # It ends with its standard input, so with this process. A function that runs in the child before it would
             # need a fork, at which the threads of grpcio's clients break.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "gantrymq.cli.main", *words], stdin=subprocess.PIPE, stdout=log, stderr=log,
+                [sys.executable, "-m", self._module, *words], stdin=subprocess.PIPE, stdout=log, stderr=log,
                 start_new_session=True, env=environment(),
             )  # fmt: skip
         ready = f"gantry {words[0]} is ready: ".encode()

@@ -138,6 +138,8 @@ class RequestCode(enum.IntEnum):
     COPY_TABLES = 32044
     """What a replica takes beside the log, as far as it has changed: ``protocol.bodies.copied_tables``. Only GantryMQ
     has it."""
+    LIST_HELD = 32045
+    """Deliveries that proxies have prolonged, and that end soon. Only GantryMQ has it."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

@@ -26,6 +26,7 @@ from gantrymq.proxy.cluster import Cluster
 from gantrymq.proxy.config import ProxyConfig
 from gantrymq.proxy.lite import pass_eviction
 from gantrymq.proxy.messaging import RemotingMessaging
+from gantrymq.proxy.orphans import Orphans
 from gantrymq.proxy.transactions import Checks
 from gantrymq.proxy.users import ClusterUsers
 from gantrymq.remoting.channel import ClientChannel
@@ -90,6 +91,7 @@ class Proxy:
         services = {SERVICE: methods, HEALTH_SERVICE: health.methods()}
         self._server.serve({**services, **reflection([*services, *REFLECTION_SERVICES])})
         self._tasks.start("look", self._look())
+        self._tasks.start("orphans", Orphans(self._cluster, self._held).keep())
         if users is not None:
             self._tasks.start("users", users.keep())
         return address

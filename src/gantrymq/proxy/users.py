@@ -88,8 +88,8 @@ class ClusterUsers:
     async def read(self) -> None:
         """Read them once, of the first broker that gives them."""
         problems = []
-        masters = sorted(self._cluster.masters(), key=lambda address: (self._cluster.name_at(address) or "", address))
-        for address in masters:
+        names = {address: self._cluster.name_at(address) for address in self._cluster.masters()}
+        for address in sorted(names, key=lambda address: (names[address] is None, names[address], address)):
             began = self._clock.monotonic()
             try:
                 found = await self._read(address)

@@ -88,6 +88,7 @@ _POP: Final[Mapping[int, Row]] = {
     Code.ACK_MESSAGE: _POPPED,
     Code.BATCH_ACK_MESSAGE: _is(does.POP, topic=bodies.ACKNOWLEDGED_TOPICS, group=bodies.ACKNOWLEDGED_GROUPS),
     Code.CHANGE_MESSAGE_INVISIBLETIME: _POPPED,
+    Code.LIST_HELD: _SEE,
     Code.POP_ROLLBACK: _CHANGE_MESSAGES,
     Code.QUERY_ASSIGNMENT: _is(does.ASSIGN, topic=bodies.ASSIGNED_TOPIC, group=bodies.ASSIGNED_GROUP),
     Code.SET_MESSAGE_REQUEST_MODE: _is(does.SET_REQUEST_MODE, topic=bodies.MODE_TOPIC, group=bodies.MODE_GROUP),

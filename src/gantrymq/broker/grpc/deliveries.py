@@ -90,6 +90,16 @@ class HeldDeliveries:
             self._held[_key(one.group, one.topic, one.first)] = held
         self._look(resuming=True)
 
+    def adopt(self, one: HeldDelivery) -> bool:
+        """Go on with what a door prolonged that is gone, if its client has come here. False: it has not, or this door
+        has the delivery."""
+        client, key = self._named(one.hold.client), _key(one.group, one.topic, one.first)
+        if client is None or not client.alive or key in self._held:
+            return False
+        hold = Hold(client.name, one.hold.first_pop)
+        self._held[key] = _Held(client, hold, one.group, one.topic, one.first, one.handle, noted=True)
+        return True
+
     def current(self, group: str, topic: str, handle: ReceiptHandle) -> ReceiptHandle:
         """The handle that counts for the delivery that a client names."""
         held = self._held.get(_key(group, topic, handle))

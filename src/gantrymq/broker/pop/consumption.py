@@ -18,7 +18,7 @@ from gantrymq.broker.pop.acks import Deliveries
 from gantrymq.broker.pop.check_point import Ack, CheckPoint
 from gantrymq.broker.pop.cursors import Cursors, Taken
 from gantrymq.broker.pop.dead_letters import DeadLetters
-from gantrymq.broker.pop.holds import HeldDelivery, held_deliveries
+from gantrymq.broker.pop.holds import HeldDelivery, ending_at_proxies, held_deliveries
 from gantrymq.broker.pop.order_blocks import OrderBlocks
 from gantrymq.broker.pop.queues import PopQueues
 from gantrymq.broker.pop.revive_log import Line, ReviveLog
@@ -42,6 +42,8 @@ log = logging.getLogger("gantrymq.broker")
 
 ORDER_FILE: Final = "config/consumerOrderInfo.json"
 DROP_BATCH: Final = 128
+HELD_MAX: Final = 1_000
+"""Deliveries in one answer to a proxy; it asks again soon."""
 """Check points of deleted topics that are ended in one write."""
 
 
@@ -154,6 +156,10 @@ class PopConsumption:
     def held(self) -> list[HeldDelivery]:
         """The deliveries that a door has prolonged for their clients."""
         return list(held_deliveries(self.revive_log.ledger, self.blocks, self._config.identity.broker_name))
+
+    def ending_at_proxies(self, within_ms: int) -> list[HeldDelivery]:
+        """Deliveries that a proxy has prolonged, and nobody again: its process may have died."""
+        return ending_at_proxies(self.held(), self._time.wall_ms(), within_ms)[:HELD_MAX]
 
     def peek(self, wanted: Wanted) -> Popped:
         """Look without taking. Raises Refused."""

@@ -8,7 +8,7 @@ handle that counts, and the message comes again soon if the client never got it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -36,6 +36,16 @@ class Hold:
         """A proxy does it: no door of this broker knows the client."""
         return self.holder.startswith(AT_A_PROXY)
 
+    @classmethod
+    def at_a_proxy(cls, client: str, first_pop: int) -> Hold:
+        """``client``: as the proxy names it."""
+        return cls(AT_A_PROXY + client, first_pop)
+
+    @property
+    def client(self) -> str:
+        """As whoever prolongs the delivery names it."""
+        return self.holder.removeprefix(AT_A_PROXY)
+
 
 NOBODY: Final = Hold("", 0)
 
@@ -59,9 +69,9 @@ class HeldDelivery:
 
 def held_deliveries(ledger: Ledger, blocks: OrderBlocks, broker_name: str) -> Iterator[HeldDelivery]:
     """All that are open."""
-    for opened in ledger:
+    for opened in ledger.all_prolonged():
         point = opened.point
-        for offset in sorted(opened.pending) if point.holder else ():
+        for offset in sorted(opened.pending):
             handle = ReceiptHandle(
                 point.start_offset, point.pop_time, point.invisible_time, opened.revive_queue, kind_of(point.topic),
                 point.broker_name, point.queue_id, offset,
@@ -76,3 +86,10 @@ def held_deliveries(ledger: Ledger, blocks: OrderBlocks, broker_name: str) -> It
                     queue_id, offset,
                 )  # fmt: skip
                 yield HeldDelivery(Hold(holder, block.pop_time), group, topic, handle)
+
+
+def ending_at_proxies(held: Iterable[HeldDelivery], now_ms: int, within_ms: int) -> list[HeldDelivery]:
+    """Those that proxies have prolonged and that end within ``within_ms``, the next one first. ``now_ms``: by the wall
+    clock."""
+    ending = [one for one in held if one.hold.elsewhere and 0 < one.handle.visible_at - now_ms <= within_ms]
+    return sorted(ending, key=lambda one: one.handle.visible_at)

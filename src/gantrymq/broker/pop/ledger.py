@@ -134,6 +134,10 @@ class Ledger:
         """The check point of a delivery that began with the pop of that time, and that a door has prolonged since."""
         return self._prolonged.get((topic, group, queue_id, offset, first_pop))
 
+    def all_prolonged(self) -> list[OpenPoint]:
+        """Of all deliveries that doors have prolonged."""
+        return list(self._prolonged.values())
+
     def passed(self, revive_queue: int, revive_offset: int) -> None:
         """A record of the revive topic was taken in."""
         if revive_offset > self._taken_in.get(revive_queue, -1):

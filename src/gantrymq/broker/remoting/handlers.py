@@ -86,7 +86,7 @@ def _messages(config: LiveConfig, place: Place, operations: Operations) -> Messa
 def _pops(config: LiveConfig, clock: Clock, popping: Popping) -> PopHandlers:
     return PopHandlers(
         PopHandler(config, popping.requests),
-        PopAckHandler(popping.acks),
+        PopAckHandler(popping.acks, popping.consumption),
         AssignmentHandler(popping.assignments),
         LiteHandler(popping.lite, clock),
     )

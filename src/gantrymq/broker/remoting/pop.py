@@ -12,7 +12,8 @@ from typing import Final
 
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.pop.acks import PopAcks
-from gantrymq.broker.pop.holds import AT_A_PROXY, NOBODY, Hold
+from gantrymq.broker.pop.consumption import PopConsumption
+from gantrymq.broker.pop.holds import NOBODY, Hold
 from gantrymq.broker.pop.requests import PopRequests
 from gantrymq.broker.pop.values import (
     NotificationRequest,
@@ -29,13 +30,14 @@ from gantrymq.broker.refusal import Refused
 from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.broker.remoting.refusals import rejected
 from gantrymq.message.lite_topics import lite_queue
-from gantrymq.protocol.bodies.pop import BatchAckRequest
+from gantrymq.protocol.bodies.pop import BatchAckRequest, HeldItem, HeldList
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.pop import (
     AckMessage,
     ChangeInvisibleTime,
     ChangeInvisibleTimeAnswer,
+    ListHeld,
     Notification,
     NotificationAnswer,
     PeekMessage,
@@ -145,8 +147,9 @@ def _notified(command: Command, found: Notified) -> bytes:
 class PopAckHandler:
     """Handles what ends or prolongs deliveries."""
 
-    def __init__(self, acks: PopAcks) -> None:
+    def __init__(self, acks: PopAcks, consumption: PopConsumption) -> None:
         self._acks = acks
+        self._consumption = consumption
 
     def ack(self, session: ClientSession, command: Command) -> bytes | None:
         header = command.header(AckMessage)
@@ -169,12 +172,24 @@ class PopAckHandler:
             header.consumer_group, _where(header.topic, header.lite_topic), header.queue_id, header.offset,
             header.extra_info,
         )  # fmt: skip
-        hold = Hold(AT_A_PROXY + header.holder, header.first_pop or 0) if header.holder else NOBODY
+        hold = Hold.at_a_proxy(header.holder, header.first_pop or 0) if header.holder else NOBODY
         renewed = self._acks.change_invisible_time(
             delivery, header.invisible_time, suspend=bool(header.suspend), done=partial(_changed, session, command),
             hold=hold,
         )  # fmt: skip
         return None if renewed is None else _renewed(command, renewed)
+
+    def list_held(self, session: ClientSession, command: Command) -> bytes:
+        """LIST_HELD: a proxy looks for what another one, which is gone, has prolonged for a client."""
+        held = self._consumption.ending_at_proxies(command.header(ListHeld).within_ms)
+        items = [
+            HeldItem(
+                group=one.group, topic=one.topic, holder=one.hold.client, first_pop=one.hold.first_pop,
+                handle=str(one.handle),
+            )
+            for one in held
+        ]  # fmt: skip
+        return encode_response(command, ResponseCode.SUCCESS, body=HeldList(held=items).encode())
 
     def rollback(self, session: ClientSession, command: Command) -> bytes:
         """POP_ROLLBACK moves Apache's records from its key-value store to the revive topic. Ours have never been

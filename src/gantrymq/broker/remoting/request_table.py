@@ -112,6 +112,7 @@ class PopHandlers:
             RequestCode.ACK_MESSAGE: self.acks.ack,
             RequestCode.BATCH_ACK_MESSAGE: self.acks.batch_ack,
             RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self.acks.change,
+            RequestCode.LIST_HELD: self.acks.list_held,
             RequestCode.POP_ROLLBACK: self.acks.rollback,
             RequestCode.QUERY_ASSIGNMENT: self.assignments.query,
             RequestCode.SET_MESSAGE_REQUEST_MODE: self.assignments.set_mode,

@@ -33,6 +33,26 @@ class BatchAckRequest(Body, frozen=True, kw_only=True):
     acks: list[BatchAckItem] = field(default_factory=list)
 
 
+class HeldItem(Body, frozen=True, kw_only=True):
+    """A delivery that a proxy has prolonged for its client."""
+
+    group: str
+    topic: str
+    """The one that the message lies in."""
+    holder: str
+    """The client."""
+    first_pop: int
+    """ms since 1970 of the pop whose receipt handle the client has."""
+    handle: str
+    """The receipt handle that counts now."""
+
+
+class HeldList(Body, frozen=True, kw_only=True):
+    """Answer to LIST_HELD."""
+
+    held: list[HeldItem] = field(default_factory=list)
+
+
 class QueryAssignment(Body, AssignmentQuery, frozen=True, kw_only=True):
     """Request body of QUERY_ASSIGNMENT."""
 

@@ -86,6 +86,13 @@ class ChangeInvisibleTimeAnswer(Header, frozen=True, kw_only=True):
     revive_qid: Int
 
 
+class ListHeld(Header, frozen=True, kw_only=True):
+    """LIST_HELD; answered with a HeldList body."""
+
+    within_ms: Int
+    """Deliveries that end within so many ms."""
+
+
 class PeekMessage(Header, frozen=True, kw_only=True):
     """PEEK_MESSAGE."""
 

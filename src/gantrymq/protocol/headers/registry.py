@@ -34,6 +34,7 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.POP_LITE_MESSAGE: lite.PopLiteMessage,
     RequestCode.NOTIFY_UNSUBSCRIBE_LITE: lite.NotifyUnsubscribeLite,
     RequestCode.ACK_MESSAGE: pop.AckMessage,
+    RequestCode.LIST_HELD: pop.ListHeld,
     RequestCode.PEEK_MESSAGE: pop.PeekMessage,
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME: pop.ChangeInvisibleTime,
     RequestCode.NOTIFICATION: pop.Notification,
