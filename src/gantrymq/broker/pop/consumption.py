@@ -42,9 +42,9 @@ log = logging.getLogger("gantrymq.broker")
 
 ORDER_FILE: Final = "config/consumerOrderInfo.json"
 DROP_BATCH: Final = 128
+"""Check points of deleted topics that are ended in one write."""
 HELD_MAX: Final = 1_000
 """Deliveries in one answer to a proxy; it asks again soon."""
-"""Check points of deleted topics that are ended in one write."""
 
 
 class PopConsumption:
