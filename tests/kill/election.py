@@ -8,6 +8,7 @@ long it took.
 | kill    | SIGKILL; it is started again some time later                  |
 | pause   | SIGSTOP: it is silent, keeps its connections, and goes on later |
 | stop    | SIGTERM; it is started again some time later                  |
+| handover | it goes on as a replica: ``gantry cluster failover``         |
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from gantrymq.admin import Admin
+from gantrymq.admin.failover import carry_out, planned
 from gantrymq.aio import LocalTransactionState, MessageView, PullConsumer, TransactionProducer
 from gantrymq.errors import GantryError
-from tests.kill.group import Group, Member
+from gantrymq.runtime.clock import SystemClock
+from tests.kill.group import NAME, Group, Member
 from tests.kill.takeover import COMMIT, FIRST, LOADS, Book, delivered, load, until_known
 
-WAYS: Final = ("kill", "pause", "stop")
+WAYS: Final = ("kill", "pause", "stop", "handover")
 SETTLED_S: Final = 60.0
 
 
@@ -67,11 +71,14 @@ async def lose(group: Group, way: str, rng: random.Random, book: Watched) -> tup
         primary = group.primary()
     await asyncio.sleep(rng.uniform(0.2, 1.0))
     epoch = group.record()["epoch"]
+    handed = None
     begun = time.monotonic()
     if way == "kill":
         await asyncio.to_thread(primary.kill)
     elif way == "pause":
         primary.pause()
+    elif way == "handover":
+        handed = asyncio.create_task(hand_over(group))
     else:
         await asyncio.to_thread(primary.stop)
     while group.record()["epoch"] == epoch:
@@ -80,7 +87,17 @@ async def lose(group: Group, way: str, rng: random.Random, book: Watched) -> tup
     before = len(book.answered)
     while len(book.answered) == before:
         await asyncio.sleep(0.01)
-    return Times(elected, time.monotonic() - begun), primary
+    decided = time.monotonic() - begun
+    if handed is not None:
+        await handed
+    return Times(elected, decided), primary
+
+
+async def hand_over(group: Group) -> None:
+    """As an operator does it."""
+    async with Admin(group.name_servers) as admin:
+        plan = await planned(admin.brokers, NAME, None, forced=False)
+        await carry_out(admin.brokers, plan, lambda _text: None, SystemClock())
 
 
 async def play(group: Group, book: Watched, rng: random.Random, ways: list[str]) -> tuple[list[Times], Counter[bytes]]:
@@ -98,7 +115,7 @@ async def play(group: Group, book: Watched, rng: random.Random, ways: list[str])
             await asyncio.sleep(rng.uniform(0.2, 2.0))
             if way == "pause":
                 lost.go_on()
-            else:
+            elif way != "handover":
                 await asyncio.to_thread(lost.serve)
         book.closed = True
         await asyncio.gather(*loads)

@@ -12,6 +12,7 @@ from gantrymq.protocol.bodies.replication import HAStatus
 from gantrymq.protocol.bodies.route import ClusterInfo
 from gantrymq.protocol.bodies.topics import KVTable
 from gantrymq.protocol.codes import RequestCode
+from gantrymq.protocol.headers.tools import ElectMaster
 
 
 class BrokerPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +81,14 @@ class Brokers:
                 raise ConfigError(f"{key!r}={value!r} is not a setting; write key=value on one line")
         body = "".join(f"{key}={value}\n" for key, value in changes.items()).encode()
         await self._asking.ask(address, RequestCode.UPDATE_BROKER_CONFIG, None, body, what="change of settings")
+
+    async def elect(self, place: BrokerPlace, disk: int) -> None:
+        """Let a member of a broker group become primary in the place of ``place``. ``disk``: of the member, as its
+        ``replication`` says it. Raises RequestRejected saying why not."""
+        header = ElectMaster(
+            broker_name=place.name, broker_id=disk, cluster_name=place.cluster, designate_elect=True
+        )  # fmt: skip
+        await self._asking.ask(place.address, RequestCode.CONTROLLER_ELECT_MASTER, header, what="change of the primary")
 
 
 def parse(text: str) -> dict[str, str]:

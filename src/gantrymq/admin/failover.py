@@ -7,19 +7,23 @@
 | the target becomes primary            | it takes messages, with the ``brokerRole`` that the old primary had        |
 | the name servers are looked at        | clients find it                                                            |
 
-A forced one has only the last two: the primary is gone. Both change ``brokerRole`` and ``brokerId``, which brokers also
-write into their ``broker.conf``.
+In a group that elects its primary by itself (``etcdAddr``), the primary does the first two steps when it is asked, and
+the record then names the target: see ``election/leadership.py``. Nobody's settings change there, and nothing is forced.
+
+Elsewhere a forced one has only the last two: the primary is gone. Both change ``brokerRole`` and ``brokerId``, which
+brokers also write into their ``broker.conf``.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 from gantrymq.admin.brokers import BrokerPlace, Brokers
 from gantrymq.errors import ConfigError, GantryError, RequestRejected, TimedOut, Unreachable
-from gantrymq.protocol.bodies.replication import HAClient
+from gantrymq.protocol.bodies.replication import HAClient, HAStatus
 from gantrymq.protocol.bodies.route import MASTER_ID as MASTER
 from gantrymq.runtime.clock import Clock
 
@@ -46,6 +50,8 @@ class Failover:
     """``brokerId`` of the old primary behind it."""
     behind: int | None
     """Bytes that the target does not have yet; None: nobody knows."""
+    elects: int = 0
+    """Identity of the target's disk, where the group elects its primary; 0: settings say who is primary."""
 
 
 async def planned(brokers: Brokers, name: str, to: int | None, *, forced: bool) -> Failover:
@@ -57,6 +63,9 @@ async def planned(brokers: Brokers, name: str, to: int | None, *, forced: bool) 
     replicas = [one for one in members if one.broker_id != MASTER and to in (None, one.broker_id)]
     if not replicas:
         raise ConfigError(f"{name} has no replica{'' if to is None else f' with brokerId {to}'} that could take over")
+    group = await _in_group(brokers, members)
+    if group:
+        return await _by_election(brokers, name, members, [one for one in replicas if one in group], forced=forced)
     ends = await _ends(brokers, replicas)
     target = max((one for one in replicas if one.address in ends), key=lambda one: ends[one.address])
     primary = await _primary(brokers, members, forced=forced)
@@ -73,6 +82,66 @@ async def planned(brokers: Brokers, name: str, to: int | None, *, forced: bool) 
     used = {one.broker_id for one in members}
     spare = next(number for number in range(1, len(used) + 2) if number not in used)
     return Failover(name, target, primary, role, spare, behind)
+
+
+async def _in_group(brokers: Brokers, members: list[BrokerPlace]) -> dict[BrokerPlace, HAStatus]:
+    """Those that say that their group elects its primary. One that is silent is left out."""
+    found = {}
+    for one in members:
+        with contextlib.suppress(Unreachable, TimedOut, RequestRejected):
+            found[one] = await brokers.replication(one.address)
+    return {one: status for one, status in found.items() if status.election is not None}
+
+
+async def _by_election(
+    brokers: Brokers, name: str, members: list[BrokerPlace], replicas: list[BrokerPlace], *, forced: bool
+) -> Failover:
+    """In a group that elects its primary."""
+    if forced:
+        raise ConfigError(
+            f"the group of {name} elects its primary by itself, so that nothing is lost: leave out --force. If nobody "
+            'is elected, docs/election.md says why, under "At 3 a.m."'
+        )
+    primary = next((one for one in members if one.broker_id == MASTER), None)
+    if primary is None:
+        raise ConfigError(
+            f"the name servers know no primary of {name}. Its group elects one: wait, and see `gantry cluster replicas`"
+        )
+    leads = (await brokers.replication(primary.address)).election
+    if leads is None or leads.problem:
+        why = "it is not in the group: has it no etcdAddr?" if leads is None else leads.problem
+        raise ConfigError(f"the primary at {primary.address} cannot hand over: {why}")
+    able, problems = dict[BrokerPlace, tuple[int, int]](), list[str]()
+    for one in replicas:
+        status = await brokers.replication(one.address)
+        problem = _not_electable(status)
+        if problem:
+            problems.append(f"{one.address} {problem}")
+        elif status.election is not None and status.ha_client_runtime_info is not None:
+            able[one] = status.ha_client_runtime_info.max_offset, status.election.disk
+    if not able:
+        raise ConfigError("; ".join(problems) or f"no replica of {name} answers")
+    target = max(able, key=lambda one: able[one][0])
+    end, disk = able[target]
+    behind = max(int((await brokers.runtime(primary.address))["commitLogMaxOffset"]) - end, 0)
+    return Failover(name, target, primary, "", target.broker_id, behind, disk)
+
+
+def _not_electable(status: HAStatus) -> str:
+    """Why a replica of a group cannot become primary now; empty: it can."""
+    client, election = status.ha_client_runtime_info, status.election
+    if client is None or election is None:
+        return "does not say how far its log is: is it a replica?"
+    if not election.is_member:
+        return (
+            "is not in the in-sync set, so it may lack what was acknowledged: wait until `gantry cluster replicas` "
+            "says that it may be elected"
+        )
+    if not client.is_activated:
+        return f"does not follow the primary at the moment: {client.problem or client.state or 'it does not say why'}"
+    if election.problem:
+        return f"cannot be elected: {election.problem}"
+    return "" if election.disk else "has an older version, which cannot be named: stop the primary instead (SIGTERM)"
 
 
 async def _ends(brokers: Brokers, replicas: list[BrokerPlace]) -> dict[str, int]:
@@ -129,10 +198,7 @@ async def _able(brokers: Brokers, place: BrokerPlace, *, is_target: bool) -> Non
         raise ConfigError(f"{place.address} is {version or 'not ours'}: it must be started again for another role")
     settings = await brokers.config(place.address)
     if settings.get("etcdAddr"):
-        raise ConfigError(
-            f"the group of {place.name} elects its primary by itself. To take the role from a broker, stop its process "
-            "(SIGTERM): its replicas get everything first, and another one is elected within a second"
-        )
+        raise ConfigError(f"{place.address} elects its primary, and others of {place.name} do not: give all etcdAddr")
     if settings.get("haMasterAddress"):
         raise ConfigError(
             f"{place.address} has haMasterAddress, which names one primary for ever. Remove it, so that the name "
@@ -148,14 +214,17 @@ async def carry_out(brokers: Brokers, failover: Failover, say: Say, clock: Clock
     try:
         return await _steps(brokers, failover, say, clock)
     except BaseException:
+        repeat = "The group goes on by itself" if failover.elects else "When no broker is primary, repeat with --force"
         say(
-            f"it broke off: {failover.name} may have no primary now. `gantry cluster replicas` shows who is what. When "
-            "no broker is primary, repeat with --force"
+            f"it broke off: {failover.name} may have no primary now. `gantry cluster replicas` shows who is what. "
+            f"{repeat}"
         )
         raise
 
 
 async def _steps(brokers: Brokers, failover: Failover, say: Say, clock: Clock) -> float:
+    if failover.elects:
+        return await _elect(brokers, failover, say, clock)
     begun = clock.monotonic()
     primary, target = failover.primary, failover.target
     if primary is not None:
@@ -177,6 +246,25 @@ async def _steps(brokers: Brokers, failover: Failover, say: Say, clock: Clock) -
     seconds = clock.monotonic() - begun
     await _until(clock, lambda: _is_known(brokers, failover), CHANGED_S, "the name servers name the new primary")
     return seconds
+
+
+async def _elect(brokers: Brokers, failover: Failover, say: Say, clock: Clock) -> float:
+    primary, target = failover.primary, failover.target
+    assert primary is not None  # it is asked
+    say(f"{primary.address} stops taking messages, and gives its replicas the rest")
+    begun = clock.monotonic()
+    await brokers.elect(primary, failover.elects)
+    say(f"{target.address} is elected")
+    await _until(clock, lambda: _takes_writes(brokers, target), CHANGED_S, f"{target.address} becomes primary")
+    seconds = clock.monotonic() - begun
+    await _until(clock, lambda: _is_known(brokers, failover), CHANGED_S, "the name servers name the new primary")
+    return seconds
+
+
+async def _takes_writes(brokers: Brokers, place: BrokerPlace) -> bool:
+    """Whether a member of a group is primary, and its replicas have confirmed what it had."""
+    election = (await brokers.replication(place.address)).election
+    return election is not None and election.takes_writes
 
 
 async def _is_replica(brokers: Brokers, place: BrokerPlace) -> bool:

@@ -278,7 +278,10 @@ class Broker:
             lambda: invisible(self.popping.consumption.revive_log.ledger),
         )  # fmt: skip
         watched = self._watched = Watched(
-            store, is_primary, lambda: None if self.group is None else self.group.leadership.state()
+            store,
+            is_primary,
+            lambda: None if self.group is None else self.group.leadership.state(),
+            None if self.group is None else self.group.leadership.hand_over,
         )
         watched.port = self._port
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)

@@ -24,6 +24,7 @@ from gantrymq.broker.operations.delays_and_retries import DelaysAndRetries
 from gantrymq.broker.operations.end_by_id import EndsById
 from gantrymq.broker.operations.explaining import Explaining
 from gantrymq.broker.operations.groups import GroupAdministration
+from gantrymq.broker.operations.handover import Handovers
 from gantrymq.broker.operations.lite_sends import LiteSends
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.operations.operations import Administration, Consuming, Operations, Sending
@@ -237,6 +238,7 @@ def _administration(
                 ORDER: lambda: pretty(popping.consumption.blocks.content()),
             },
         ),
+        Handovers(parts.replication.hand_over),
     )  # fmt: skip
 
 

@@ -52,6 +52,11 @@ def _sentence(plan: Failover) -> str:
             "are lost. The old primary must not start again as primary: set brokerRole=SLAVE and another brokerId "
             "there first."
         )
+    if plan.elects:
+        return (
+            f"{plan.target.address} becomes primary of {plan.name}. {plan.primary.address} becomes replica. The new "
+            f"primary is {plan.behind} bytes behind, and gets them first."
+        )
     return (
         f"{plan.target.address} becomes primary of {plan.name} ({plan.role}). {plan.primary.address} becomes replica "
         f"with brokerId {plan.spare_id}. The new primary is {plan.behind} bytes behind, and gets them first."

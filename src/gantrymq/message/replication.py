@@ -61,6 +61,8 @@ class ElectionState:
     """When this broker saw another primary last: ms since 1970; 0: never."""
     problem: str
     """Why the record cannot be read or written; empty: it can."""
+    disk: int
+    """Identity of this broker's disk: so the record names its members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +76,7 @@ class ReplicationState:
     """Of a primary: those that follow at the moment."""
     following: FollowState | None = None
     """Of a replica."""
+    takes_writes: bool = False
+    """Whether messages are taken, as far as the role says it: a primary may wait for its replicas first."""
     election: ElectionState | None = None
     """None: the settings say who is primary."""

@@ -109,6 +109,8 @@ class RequestCode(enum.IntEnum):
     GET_ALL_MESSAGE_REQUEST_MODE = 402
     BROKER_HEARTBEAT = 904
     GET_BROKER_HA_STATUS = 907
+    CONTROLLER_ELECT_MASTER = 1002
+    """In Apache's groups the controller is asked; in ours the primary."""
     AUTH_CREATE_USER = 3001
     AUTH_UPDATE_USER = 3002
     AUTH_DELETE_USER = 3003

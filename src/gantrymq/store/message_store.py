@@ -311,6 +311,11 @@ class MessageStore:
         with StoreUnavailable and this reason."""
         self._writer.follow(StoreUnavailable(reason))
 
+    @property
+    def follows(self) -> bool:
+        """Whether the log is that of another store, so that only ``append_raw`` adds to it."""
+        return self._writer.follows
+
     def lead(self) -> None:
         """From now on records are appended here. A record of the other store that has come in part is forgotten."""
         self._raw.forget_rest()

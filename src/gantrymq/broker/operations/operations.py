@@ -15,6 +15,7 @@ from gantrymq.broker.operations.consumer_questions import ConsumerQuestions
 from gantrymq.broker.operations.end_by_id import EndsById
 from gantrymq.broker.operations.explaining import Explaining
 from gantrymq.broker.operations.groups import GroupAdministration
+from gantrymq.broker.operations.handover import Handovers
 from gantrymq.broker.operations.members import Members
 from gantrymq.broker.operations.positions import Positions
 from gantrymq.broker.operations.progress import ProgressQuestions
@@ -82,6 +83,7 @@ class Administration:
     explaining: Explaining
     overviews: Overviews
     copies: TableCopies
+    handovers: Handovers
 
 
 @dataclass(frozen=True, slots=True)

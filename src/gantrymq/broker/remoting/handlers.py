@@ -11,6 +11,7 @@ from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
 from gantrymq.broker.remoting.explain import ExplainHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
+from gantrymq.broker.remoting.handover import HandoverHandler
 from gantrymq.broker.remoting.lite import LiteHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.pop import PopAckHandler, PopHandler
@@ -114,4 +115,5 @@ def _tools(clock: Clock, operations: Administration, users: Users | None) -> Too
         RuntimeInfoHandler(operations.figures),
         SummaryHandler(operations.overviews, clock),
         CopiesHandler(operations.copies, users),
+        HandoverHandler(operations.handovers),
     )

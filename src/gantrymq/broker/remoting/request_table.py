@@ -9,6 +9,7 @@ from typing import TypeAlias
 from gantrymq.broker.remoting.cleaning import CleaningHandler
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
+from gantrymq.broker.remoting.handover import HandoverHandler
 from gantrymq.broker.remoting.lite import LiteHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
 from gantrymq.broker.remoting.pop import PopAckHandler, PopHandler
@@ -160,6 +161,7 @@ class ToolHandlers:
     runtime: RuntimeInfoHandler
     summaries: SummaryHandler
     copies: CopiesHandler
+    handovers: HandoverHandler
 
     def table(self) -> Table:
         return {
@@ -196,6 +198,7 @@ class ToolHandlers:
             RequestCode.GET_ALL_DELAY_OFFSET: self.runtime.delay_offsets,
             RequestCode.GET_BROKER_HA_STATUS: self.runtime.ha_status,
             RequestCode.UPDATE_BROKER_CONFIG: self.settings.update,
+            RequestCode.CONTROLLER_ELECT_MASTER: self.handovers.elect,
             RequestCode.GET_BROKER_CONFIG: self.settings.show,
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.cleaning.expired_queues,
             RequestCode.CLEAN_UNUSED_TOPIC: self.cleaning.unused_topics,

@@ -41,10 +41,10 @@ class RuntimeInfoHandler:
         return encode_response(command, ResponseCode.SUCCESS, body=encode(body))
 
 
-def _election(state: ElectionState) -> Election:
+def _election(state: ElectionState, *, takes_writes: bool) -> Election:
     return Election(
         epoch=state.epoch, primary=state.primary, in_sync=state.in_sync, is_member=state.is_member,
-        problem=state.problem or None,
+        problem=state.problem or None, disk=state.disk, takes_writes=takes_writes,
     )  # fmt: skip
 
 
@@ -68,5 +68,6 @@ def ha_status(state: ReplicationState) -> HAStatus:
     return HAStatus(
         master=state.is_primary, master_commit_log_max_offset=state.end if state.is_primary else 0,
         in_sync_slave_nums=sum(copy.in_sync for copy in copies), ha_connection_info=copies,
-        ha_client_runtime_info=client, election=None if state.election is None else _election(state.election),
+        ha_client_runtime_info=client,
+        election=None if state.election is None else _election(state.election, takes_writes=state.takes_writes),
     )  # fmt: skip

@@ -111,9 +111,15 @@ def following(
         host, port = split_address(config.replication.ha_master_address)
         return address_of(host, port - 1)
 
+    def look() -> None:
+        registration.look_for_primary()
+        if group is not None:
+            group.leadership.look()  # the primary may be gone, or may have handed over
+
     joining = JoiningStore(config, outside, store, joined, elected=group is not None)
     follower = watched.follower = Follower(
-        outside.network, outside.clock, store, ha_address, joining, registration.look_for_primary,
+        outside.network, outside.clock, store, ha_address, joining,
+        look,
         DefaultReplica if group is None else group.talk_as_replica, DEFAULT_PACE if group is None else group.pace,
         NOT_KNOWN if group is None else NOT_ELECTED,
     )  # fmt: skip

@@ -55,6 +55,9 @@ there after a restart."""
 
 _STATUS: Final = {int(status.value): status for status in SendStatus}
 _SEND_OK: Final = SendStatus.SEND_OK
+NOT_WRITABLE: Final = "no broker with a master has a writable queue of it"
+NO_PRIMARY: Final = "a broker that has it has no master at the moment"
+"""A replica may be about to become primary, so this is waited for."""
 LOOK_S: Final = 0.5
 LOOKS: Final = 10
 """How often, and how many times, the name servers are asked for another primary of a broker that failed."""
@@ -132,7 +135,8 @@ class Delivery:
                 if remaining_ms <= 0:
                     break
                 publish = self.known_queues(topic) or await self._queues_again(topic, deadline, error)
-                if publish is None:
+                if isinstance(publish, RouteNotFound):
+                    error = error or publish
                     continue
                 target = queue or self._choose(publish, same, avoid, started)
                 # Where nothing was sent, it does not count as an attempt: the client waits for a broker to restart.
@@ -172,17 +176,20 @@ class Delivery:
         await self._endpoint.routes.refresh([topic])
         return 1
 
-    async def _queues_again(self, topic: str, deadline: float, before: GantryError | None) -> PublishQueues | None:
-        """The queues of the next attempt. None: there are none at the moment, and it paused. ``before``: of an earlier
-        attempt. Without one there never were any, which is raised."""
+    async def _queues_again(
+        self, topic: str, deadline: float, before: GantryError | None
+    ) -> PublishQueues | RouteNotFound:
+        """The queues of the next attempt. RouteNotFound: there are none at the moment, and it paused; a replica is about
+        to become primary, for example. ``before``: of an earlier attempt. Without one, a topic that nobody has is
+        raised."""
         try:
             return await self.queues(topic, deadline)
         except RouteNotFound as error:
             missing = error  # compiled code must not wait in here
-        if before is None:
+        if before is None and missing.reason is not NO_PRIMARY:
             raise missing
         await self._endpoint.clock.sleep(RETRY_PAUSE_S)
-        return None
+        return missing
 
     async def _try(
         self, target: MessageQueue, channel: ClientChannel, make_frame: MakeFrame, timeout_ms: int, started: float,
@@ -332,13 +339,19 @@ class Delivery:
         if route is None:
             return None
         entry = self._publish.get(topic)
-        return entry[1] if entry is not None and entry[0] is route else self._publish_of(topic, route)
+        if entry is not None and entry[0] is route:
+            return entry[1]
+        if publish_queues(topic, route):
+            return self._publish_of(topic, route)
+        self._endpoint.routes.forget(topic)
+        return None
 
     def _publish_of(self, topic: str, route: TopicRoute) -> PublishQueues:
         queues = publish_queues(topic, route)
         if not queues:
             self._endpoint.routes.forget(topic)
-            raise RouteNotFound(topic, "no broker with a master has a writable queue of it")
+            without = any(broker.master is None for broker in route.broker_datas)
+            raise RouteNotFound(topic, NO_PRIMARY if without else NOT_WRITABLE)
         # Begin with a random queue, so that producers that start together do not all begin with the same one.
         publish = PublishQueues(queues, self._endpoint.rng.below(len(queues)))
         self._publish[topic] = (route, publish)

@@ -49,6 +49,10 @@ class Election(Body, frozen=True, kw_only=True):
     in_sync: int = 0
     is_member: bool = False
     problem: str | None = None
+    disk: int = 0
+    """Identity of this broker's disk, by which CONTROLLER_ELECT_MASTER names it; 0: a version that cannot say it."""
+    takes_writes: bool = False
+    """Of a primary: its replicas have confirmed what was in its log when it was elected."""
 
 
 class HAStatus(Body, frozen=True, kw_only=True):

@@ -59,6 +59,7 @@ REQUEST_HEADERS: Final[dict[RequestCode, type[Header]]] = {
     RequestCode.LIST_CHECKS: tools.ListChecks,
     RequestCode.LIST_TRANSACTIONS: tools.ListTransactions,
     RequestCode.SUMMARIZE: tools.Summarize,
+    RequestCode.CONTROLLER_ELECT_MASTER: tools.ElectMaster,
     RequestCode.SEND_HALVES: send.SendMessage,
     RequestCode.END_HALVES: transaction.EndHalves,
     RequestCode.QUERY_CONSUME_QUEUE: tools.QueryConsumeQueue,

@@ -145,6 +145,16 @@ class CloneOffsets(Header, frozen=True, kw_only=True):
     offline: bool | None = None
 
 
+class ElectMaster(Header, frozen=True, kw_only=True):
+    """CONTROLLER_ELECT_MASTER. Source: ElectMasterRequestHeader."""
+
+    broker_name: str
+    broker_id: Long
+    """By which the HA handshake names a replica: ours say the identity of their disk there."""
+    cluster_name: str | None = None
+    designate_elect: bool | None = None
+
+
 class StatsKey(Header, frozen=True, kw_only=True):
     """VIEW_BROKER_STATS_DATA."""
 

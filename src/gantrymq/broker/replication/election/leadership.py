@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
+from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.replication.election.in_sync import InSync, Limits
 from gantrymq.broker.replication.election.record import (
     Member,
@@ -15,9 +18,10 @@ from gantrymq.broker.replication.election.record import (
     first,
     may_stand,
     with_set,
+    yielding,
 )  # fmt: skip
 from gantrymq.broker.replication.election.record_store import NEVER, Held, RecordStore
-from gantrymq.broker.replication.election.rules import Act, Seen, next_act
+from gantrymq.broker.replication.election.rules import Act, Seen, next_act, stands_early
 from gantrymq.errors import RemoteProtocolError, TimedOut, Unreachable
 from gantrymq.message.replication import ElectionState
 from gantrymq.runtime.clock import Clock
@@ -28,6 +32,8 @@ log = logging.getLogger("gantrymq.broker.replication")
 TURNS: Final = 10
 """Looks in a lease."""
 COULD_NOT: Final = (Unreachable, TimedOut, RemoteProtocolError)
+HELD: Final = 6
+"""Of the lease that a primary may wait for the rest of its log to be confirmed, before it hands over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,16 @@ class Led(Protocol):
     async def follow(self) -> None:
         """Become a replica. Nothing is waited for but what is under way."""
 
+    @property
+    def takes_writes(self) -> bool:
+        """Whether it is a primary in full."""
+
+    async def hold(self, within_s: float) -> bool:
+        """As a primary take no more writes. Whether everything is confirmed within so many seconds."""
+
+    def resume(self) -> None:
+        """Take writes again, behind ``hold``."""
+
     def leave(self, reason: str) -> None:
         """Stop following."""
 
@@ -81,6 +97,18 @@ class Led(Protocol):
     @property
     def shut(self) -> str:
         """The HA address that it followed, and at which nobody listens any more; empty: there is none."""
+
+
+Handed: TypeAlias = Callable[[Refused | None], None]
+"""Hears how a handover ended; None: the record names the successor."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Handover:
+    """What an operator has asked for."""
+
+    disk: int
+    done: Handed
 
 
 class Leadership:
@@ -111,6 +139,8 @@ class Leadership:
         self._acted = False
         """Whether this broker acted as primary by the last record that it has read."""
         self._standing = False
+        self._handover: _Handover | None = None
+        self._woken = asyncio.Event()
         self._stepping = False
         """Whether it is becoming a replica: until it is one, it does nothing else."""
 
@@ -143,10 +173,10 @@ class Leadership:
         """For those who ask."""
         record = self.record
         if record is None:
-            return ElectionState(0, "", 0, False, 0, self.problem)
+            return ElectionState(0, "", 0, False, 0, self.problem, self.me.disk)
         return ElectionState(
             record.epoch, record.primary.address, len(record.in_sync), may_stand(record, self.me.disk),
-            self.changed_ms, self.problem,
+            self.changed_ms, self.problem, self.me.disk,
         )  # fmt: skip
 
     # ---- life
@@ -164,7 +194,14 @@ class Leadership:
                 await self._turn()
             except Exception:
                 log.exception("this was not expected; the election goes on")
-            await self._clock.sleep(self._terms.lease_s / TURNS)
+            timer = self._clock.call_later(self._terms.lease_s / TURNS, self.look)
+            await self._woken.wait()
+            self._woken.clear()
+            timer.cancel()
+
+    def look(self) -> None:
+        """Something may have happened: do not wait for the next turn."""
+        self._woken.set()
 
     async def _guard(self) -> None:
         """A store that does not answer keeps no primary in its role for longer than it may be one."""
@@ -180,6 +217,9 @@ class Leadership:
             await self._read()  # a primary learns of others when it writes
         if self.in_sync is not None:
             self.in_sync.look()
+        if self._handover is not None:
+            handover, self._handover = self._handover, None
+            await self._hand_over(handover)
         act = next_act(self._seen())
         if act is not Act.WAIT:
             await self._ACTS[act](self)
@@ -292,10 +332,11 @@ class Leadership:
             record = self.record
             if not self._readable or record is None or not may_stand(record, self.me.disk):
                 return
-            early = record.primary.disk == self.me.disk or shut == record.primary.ha_address
+            early = stands_early(record, self.me.disk, shut=shut == record.primary.ha_address)
             if not early and self._clock.monotonic() - self._changed_s <= self._terms.lease_s:
                 return  # the primary has written meanwhile
-            log.warning("epoch %d: its primary %s is gone; this broker stands", record.epoch, record.primary.address)
+            why = "hands over" if record.yields else "is gone"
+            log.warning("epoch %d: its primary %s %s; this broker stands", record.epoch, record.primary.address, why)
             won = await self._write(elected(record, self.me, self._terms.limits.least))
         finally:
             self._standing = False
@@ -344,6 +385,63 @@ class Leadership:
         before = self.record.in_sync
         if await self._write(with_set(self.record, wanted)):
             log.warning("epoch %d: in-sync set %s, before %s", self.epoch, sorted(wanted), sorted(before))
+
+    # ---- a planned change
+
+    def hand_over(self, disk: int, done: Handed) -> None:
+        """Let the member with this disk take the place of this primary, at the next turn. When it is refused, this
+        broker goes on as primary. Nothing is lost in any case."""
+        if self._handover is not None:
+            done(Refused(Refusal.UNAVAILABLE, "another broker is about to take its place already"))
+            return
+        self._handover = _Handover(disk, done)
+        self.look()
+
+    async def _hand_over(self, handover: _Handover) -> None:
+        try:
+            await self._yield_to(handover.disk)
+        except Refused as error:
+            handover.done(error)
+            return
+        handover.done(None)
+        await self._step_down()
+
+    async def _yield_to(self, disk: int) -> None:
+        """
+        1. Nothing is taken any more; what is under way is confirmed by all of the set, and answered.
+        2. The record names the successor. From now on only that one stands, for a lease.
+        3. This broker becomes a replica. Its port is shut, which wakes the successor.
+
+        Whoever is elected has everything, whenever one of the brokers dies meanwhile: this is an election as any other.
+        """
+        record, led = self.record, self._led
+        if not self.epoch or record is None or not led.takes_writes:
+            raise Refused(Refusal.READ_ONLY, "this broker is not the primary, or not yet: ask the primary")
+        if disk == self.me.disk:
+            raise Refused(Refusal.PARAMETER_INVALID, "this broker is the primary already")
+        if not may_stand(record, disk):
+            raise Refused(
+                Refusal.PARAMETER_INVALID,
+                "the broker is not in the in-sync set: it may lack what was acknowledged. Wait until `gantry cluster "
+                "replicas` says that it may be elected",
+            )
+        held_s = self._terms.lease_s / HELD
+        try:
+            if not await led.hold(held_s):
+                raise Refused(
+                    Refusal.UNAVAILABLE,
+                    f"the in-sync set did not confirm the whole log within {held_s:g} s; try again when it keeps up",
+                )
+            if not await self._write(yielding(record, disk)):
+                raise Refused(
+                    Refusal.UNAVAILABLE,
+                    f"the record could not be written ({self.problem or 'somebody else has written it'}): repair "
+                    "etcd, or try again",
+                )
+        except BaseException:
+            if self.epoch:
+                led.resume()
+            raise
 
     _ACTS: Final = {
         Act.CREATE: _create, Act.STAND: _stand, Act.BEAT: _beat, Act.CHANGE_SET: _change_set,

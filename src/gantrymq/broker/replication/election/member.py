@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -17,7 +18,10 @@ from gantrymq.broker.replication.election.record_store import RecordStore
 from gantrymq.broker.replication.election.told import Told
 from gantrymq.broker.replication.promotion import joins
 from gantrymq.broker.replication.watched import Watched
+from gantrymq.broker.write_gate import READ_ONLY
+from gantrymq.errors import StoreError
 from gantrymq.runtime.addresses import address_of
+from gantrymq.runtime.clock import within
 from gantrymq.runtime.disk import write_durably
 from gantrymq.store.message_store import MessageStore
 
@@ -69,6 +73,7 @@ class GroupMember:
             settings.min_in_sync_replicas, AWAY_S, settings.ha_max_time_slave_not_catchup / 1000, max(lease_s, AWAY_S)
         )
         self.pace: Final = Pace(lease_s / BEATS, lease_s, AGAIN_S)
+        self._clock = outside.clock
         self._store = store
         self._watched = watched
         self._become = become
@@ -141,6 +146,32 @@ class GroupMember:
         if port is not None:
             port.last_s = 0.0  # nobody confirms any more
         await self._become(False)
+
+    @property
+    def takes_writes(self) -> bool:
+        return not self._store.follows
+
+    async def hold(self, within_s: float) -> bool:
+        store = self._store
+        store.follow(READ_ONLY)
+        confirmed: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+
+        def done(error: StoreError | None) -> None:
+            if not confirmed.done():
+                confirmed.set_result(error)
+
+        async def settled() -> bool:
+            await store.flush_everything()
+            store.safety.when_safe(store.written, done)
+            return await confirmed is None
+
+        try:
+            return await within(self._clock, within_s, settled())
+        except TimeoutError:
+            return False
+
+    def resume(self) -> None:
+        self._store.lead()
 
     def leave(self, reason: str) -> None:
         follower = self._watched().follower

@@ -7,6 +7,7 @@
 |                   |       |         | member may be elected                                             |
 | ``with_set``      | same  | same    | another one, which has the primary                                |
 | ``beaten``        | same  | same    | the same: the primary says that it is alive                       |
+| ``yielding``      | same  | same    | the same: the primary takes nothing more, and names a successor   |
 
 A member is a disk, and not a machine: a broker that has lost its disk has lost what it confirmed, so it comes back as
 somebody else and is not a member. Whatever was acknowledged is on the disk of every member.
@@ -48,6 +49,8 @@ class Record:
     """The disks that have everything that was acknowledged."""
     beat: int = 0
     """Grows while the primary is alive."""
+    yields: int = 0
+    """The disk that is to be primary next, because an operator says so; 0: none."""
 
 
 def first(me: Member) -> Record:
@@ -67,7 +70,7 @@ def elected(record: Record, me: Member, least: int) -> Record:
         raise InvariantViolated(f"the disk {me.disk} is not in the in-sync set: it may lack what was acknowledged")
     stay = record.in_sync - {record.primary.disk} | {me.disk}
     in_sync = stay if len(stay) >= least else record.in_sync
-    return replace(record, epoch=record.epoch + 1, primary=me, in_sync=in_sync, beat=record.beat + 1)
+    return replace(record, epoch=record.epoch + 1, primary=me, in_sync=in_sync, beat=record.beat + 1, yields=0)
 
 
 def with_set(record: Record, in_sync: frozenset[int]) -> Record:
@@ -78,6 +81,13 @@ def with_set(record: Record, in_sync: frozenset[int]) -> Record:
 def beaten(record: Record) -> Record:
     """The primary is alive."""
     return replace(record, beat=record.beat + 1)
+
+
+def yielding(record: Record, disk: int) -> Record:
+    """The primary has stopped, and the member with this disk is to take its place."""
+    if not may_stand(record, disk):
+        raise InvariantViolated(f"the disk {disk} is not in the in-sync set: it may lack what was acknowledged")
+    return replace(record, beat=record.beat + 1, yields=disk)
 
 
 def encode(record: Record) -> bytes:
@@ -100,6 +110,7 @@ def decode(text: bytes) -> Record:
             Member(**fields["primary"]),
             frozenset(map(int, fields["in_sync"])),
             int(fields["beat"]),
+            int(fields.get("yields", 0)),  # a GantryMQ that does not know it writes none
         )
     except (ValueError, KeyError, TypeError) as error:
         raise RemoteProtocolError(f"the record of the group cannot be read ({error!r}): {text[:200]!r}") from error

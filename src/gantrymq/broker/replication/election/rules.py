@@ -5,6 +5,7 @@ A broker that acts as primary:
 | the record                          | its beats                     | the in-sync set       | it               |
 |-------------------------------------|-------------------------------|-----------------------|------------------|
 | names another epoch or primary      |                               |                       | STEP_DOWN        |
+| yields to another disk              |                               |                       | STEP_DOWN        |
 | is its own, or cannot be read       | none arrived for a lease      | somebody is not here  | STEP_DOWN        |
 | is its own                          |                               | is not the right one  | CHANGE_SET       |
 | is its own                          | a third of a lease passed     |                       | BEAT             |
@@ -16,6 +17,9 @@ Any other broker:
 |-------------------------------------|-------------------------------|-----------------------|------------------|
 | cannot be read                      |                               |                       | WAIT             |
 | is missing                          |                               | may begin the group   | CREATE           |
+| yields to this disk                 |                               | in the in-sync set    | STAND            |
+| yields to another one               | wrote nothing for a lease     | in the in-sync set    | STAND            |
+| yields to another one               |                               |                       | WAIT             |
 | names this disk                     |                               |                       | STAND            |
 | names another one                   | is heard here                 |                       | WAIT             |
 | names another one                   | is not here: its port is shut | in the in-sync set    | STAND            |
@@ -26,6 +30,9 @@ STAND means: stop following, and write a record that names this broker if nothin
 first. What a primary acknowledges is on every member of the set, so a primary of whom one member has stopped following
 acknowledges nothing any more, whatever it believes. That is what makes the election safe; clocks and leases only say
 when to try.
+
+A record yields when an operator has named the next primary. The one before has stopped by then, and everything that it
+acknowledged is on every member as always. So whoever stands is right; the others only let the named one go first.
 
 A primary that reaches the store no more goes on while the whole set follows it: whoever hears it does not stand. So a
 store that is away stops nobody, until somebody is lost as well.
@@ -86,6 +93,13 @@ BEATS: Final = 3
 """In a lease."""
 
 
+def stands_early(record: Record, disk: int, *, shut: bool) -> bool:
+    """Whether the broker with this disk need not wait for a lease before it stands. ``shut``: as in ``Seen``."""
+    if record.yields:
+        return record.yields == disk
+    return record.primary.disk == disk or shut
+
+
 def next_act(seen: Seen) -> Act:
     """See the tables."""
     return _primary(seen) if seen.epoch else _other(seen)
@@ -94,6 +108,8 @@ def next_act(seen: Seen) -> Act:
 def _primary(seen: Seen) -> Act:
     record = seen.record
     if record is None or record.epoch != seen.epoch or record.primary.disk != seen.disk:
+        return Act.STEP_DOWN
+    if record.yields:
         return Act.STEP_DOWN
     if seen.unbeaten_s > seen.lease_s and not seen.all_follow:
         return Act.STEP_DOWN
@@ -108,8 +124,11 @@ def _other(seen: Seen) -> Act:
         return Act.WAIT
     if record is None:
         return Act.CREATE if seen.may_begin else Act.WAIT
-    if record.primary.disk == seen.disk:
-        return Act.STAND
-    if seen.hears or not may_stand(record, seen.disk):
+    if not may_stand(record, seen.disk):
         return Act.WAIT
-    return Act.STAND if seen.shut or seen.still_s > seen.lease_s else Act.WAIT
+    if stands_early(record, seen.disk, shut=False):
+        return Act.STAND
+    if seen.hears:
+        return Act.WAIT
+    early = stands_early(record, seen.disk, shut=seen.shut)
+    return Act.STAND if early or seen.still_s > seen.lease_s else Act.WAIT

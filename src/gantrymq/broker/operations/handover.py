@@ -1,0 +1,25 @@
+"""An operator names the next primary of a broker group that elects it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.broker.replication.watched import HandOver
+
+
+class Handovers:
+    """Of one broker. ``hand_over``: see ``Leadership.hand_over``; None: it belongs to no such group."""
+
+    def __init__(self, hand_over: HandOver | None) -> None:
+        self._hand_over = hand_over
+
+    def elect(self, disk: int, done: Callable[[Refused | None], None]) -> None:
+        """Let the member with this disk take the place of this primary. ``done``: called with None when it is decided,
+        or with the reason why it was refused. Raises Refused when there is no group."""
+        if self._hand_over is None:
+            raise Refused(
+                Refusal.NOT_PERMITTED,
+                "this broker has no etcdAddr: its settings say who is primary. `gantry cluster failover` changes them",
+            )
+        self._hand_over(disk, done)
