@@ -26,6 +26,8 @@ def failover(
 ) -> None:
     """Make a replica the primary. The old primary becomes a replica; nothing is lost.
 
+    A group that elects its primary by itself (etcdAddr) does so, too, when you name the next one.
+
     With --force the old primary is not asked, because it is gone: messages that no replica has are lost then. Make
     sure that it does not run any more.
     """

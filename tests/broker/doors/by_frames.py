@@ -494,6 +494,10 @@ class ByFrames:
     def copied_tables(self) -> list[str]:
         return sorted(CopiedTables.decode(self._ask(Code.COPY_TABLES, body=KnownTables().encode()).body).tables)
 
+    @asks("administration.handovers.elect")
+    def elect(self, disk: int) -> None:
+        self._ask(Code.CONTROLLER_ELECT_MASTER, tools.ElectMaster(broker_name="broker-a", broker_id=disk))
+
     @asks("administration.questions.running_info")
     def running_info(self, group: str, client_id: str) -> None:
         self._ask(Code.GET_CONSUMER_RUNNING_INFO, tools.ClientOfGroup(consumer_group=group, client_id=client_id))

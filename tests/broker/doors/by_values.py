@@ -439,6 +439,10 @@ class ByValues:
     def copied_tables(self) -> list[str]:
         return self._now(lambda do: sorted(do.administration.copies.changed({}, None)))
 
+    @asks("administration.handovers.elect")
+    def elect(self, disk: int) -> None:
+        self._later(lambda do, done: do.administration.handovers.elect(disk, done))
+
     @asks("administration.questions.running_info")
     def running_info(self, group: str, client_id: str) -> None:
         self._later(lambda do, done: do.administration.questions.running_info(group, client_id, None, done))

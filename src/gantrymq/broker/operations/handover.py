@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from gantrymq.broker.refusal import Refusal, Refused
-from gantrymq.broker.replication.watched import HandOver
+
+HandOver: TypeAlias = Callable[[int, Callable[[Refused | None], None]], None]
+"""See ``Leadership.hand_over``."""
 
 
 class Handovers:

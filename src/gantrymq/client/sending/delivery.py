@@ -135,8 +135,7 @@ class Delivery:
                 if remaining_ms <= 0:
                     break
                 publish = self.known_queues(topic) or await self._queues_again(topic, deadline, error)
-                if isinstance(publish, RouteNotFound):
-                    error = error or publish
+                if publish is None:
                     continue
                 target = queue or self._choose(publish, same, avoid, started)
                 # Where nothing was sent, it does not count as an attempt: the client waits for a broker to restart.
@@ -176,20 +175,19 @@ class Delivery:
         await self._endpoint.routes.refresh([topic])
         return 1
 
-    async def _queues_again(
-        self, topic: str, deadline: float, before: GantryError | None
-    ) -> PublishQueues | RouteNotFound:
-        """The queues of the next attempt. RouteNotFound: there are none at the moment, and it paused; a replica is about
-        to become primary, for example. ``before``: of an earlier attempt. Without one, a topic that nobody has is
-        raised."""
+    async def _queues_again(self, topic: str, deadline: float, before: GantryError | None) -> PublishQueues | None:
+        """The queues of the next attempt. None: there are none at the moment, and it paused; a replica is about to
+        become primary, for example. ``before``: of an earlier attempt. Without one it is raised that there are none: at
+        once if nobody has the topic, else when no time is left."""
         try:
             return await self.queues(topic, deadline)
         except RouteNotFound as error:
             missing = error  # compiled code must not wait in here
-        if before is None and missing.reason is not NO_PRIMARY:
+        pause_ends = self._endpoint.clock.monotonic() + RETRY_PAUSE_S
+        if before is None and (missing.reason is not NO_PRIMARY or pause_ends >= deadline):
             raise missing
         await self._endpoint.clock.sleep(RETRY_PAUSE_S)
-        return missing
+        return None
 
     async def _try(
         self, target: MessageQueue, channel: ClientChannel, make_frame: MakeFrame, timeout_ms: int, started: float,

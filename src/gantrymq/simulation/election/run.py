@@ -1,7 +1,7 @@
 """One seed, one run: three brokers elect their primary, machines, lines and etcd fail, and nobody helps.
 
-A machine that went off comes back; that is all that people do. Services and consumer are those of the other
-simulations, and so are the rules by which the history is judged.
+A machine that went off comes back, and an operator names the next primary; that is all that people do. Services and
+consumer are those of the other simulations, and so are the rules by which the history is judged.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from gantrymq.simulation.faults import (
 )  # fmt: skip
 from gantrymq.simulation.pair.run import (
     PEACE_S,
+    failover,
     log_of,
     off_and_on,
     places_with_two_messages,
@@ -110,6 +111,16 @@ async def disk_lost(cluster: Cluster, rng: random.Random) -> None:
         cluster.busy = False
 
 
+async def handed_over(cluster: Cluster, rng: random.Random) -> None:
+    """An operator names the next primary; often one of the three, or the line to etcd, is lost meanwhile."""
+    operator = asyncio.ensure_future(failover(cluster, NAME, forced=False))
+    if rng.random() < 0.5:
+        await wait(cluster, rng.uniform(0, 0.6))
+        await rng.choice((machine_lost, primary_lost, parted_from_etcd, machines_parted))(cluster, rng)
+    if await operator:
+        cluster.injected["primary handed over"] += 1
+
+
 async def etcd_away(cluster: Cluster, rng: random.Random) -> None:
     etcd = _etcd(cluster)
     etcd.away = True
@@ -189,6 +200,7 @@ ELECTION_FAULTS: Final[Mapping[str, Fault]] = {
     "primary lost": primary_lost,
     "all lost": all_lost,
     "disk lost": disk_lost,
+    "handed over": handed_over,
     "etcd away": etcd_away,
     "etcd forgets": etcd_forgets,
     "parted from etcd": parted_from_etcd,

@@ -101,7 +101,7 @@ async def _replace(cluster: Cluster, primary: BrokerHost, rng: random.Random) ->
 
 async def take_its_place(cluster: Cluster, primary: BrokerHost, back_s: float) -> None:
     """The replica of a machine that is off is forced to be primary. The machine comes back as replica, later."""
-    if not await _failover(cluster, forced=True):
+    if not await failover(cluster, NAME, forced=True):
         await wait(cluster, LOOK_AGAIN_S)  # an answer may have been lost: the operator looks what became of it
     if primary_of(cluster) is not None:
         cluster.injected["replica forced to be primary"] += 1
@@ -150,7 +150,7 @@ async def change_places(cluster: Cluster, rng: random.Random) -> None:
         return
     cluster.busy = True
     try:
-        if await _failover(cluster, forced=False):
+        if await failover(cluster, NAME, forced=False):
             cluster.injected["places changed"] += 1
     finally:
         cluster.busy = False
@@ -171,11 +171,11 @@ def _follows(cluster: Cluster) -> bool:
     return bool(since[1] == -1)
 
 
-async def _failover(cluster: Cluster, *, forced: bool) -> bool:
+async def failover(cluster: Cluster, name: str, *, forced: bool) -> bool:
     """As ``gantry cluster failover`` does it."""
 
     async def work(admin: Admin) -> None:
-        plan = await planned(admin.brokers, NAME, None, forced=forced)
+        plan = await planned(admin.brokers, name, None, forced=forced)
         await carry_out(admin.brokers, plan, lambda _text: None, admin._endpoint.clock)
 
     return await _operate(cluster, work)
@@ -299,7 +299,7 @@ async def make_peace(cluster: Cluster) -> None:
         unharmed(host.disk)
         await cluster.revive(host)
     while primary_of(cluster) is None:  # a failover broke off, and its operator looks at it
-        await _failover(cluster, forced=True)
+        await failover(cluster, NAME, forced=True)
         await asyncio.sleep(1)
     await start_service(cluster)
     if not await until(lambda: settled(cluster), PEACE_S):

@@ -4,6 +4,7 @@ text of a record."""
 from __future__ import annotations
 
 import contextlib
+import json
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from gantrymq.broker.replication import auto_switch
 from gantrymq.broker.replication.auto_switch import Confirmed, Hello, PrimaryReader, ReplicaReader, Welcome
-from gantrymq.broker.replication.election.record import Member, Record, decode, encode
+from gantrymq.broker.replication.election.record import Member, Record, decode, encode, yielding
 from gantrymq.broker.replication.frames import Frame
 from gantrymq.errors import RemoteProtocolError
 
@@ -48,6 +49,13 @@ def test_other_bytes_are_an_error_or_wait_for_more(data: bytes) -> None:
 def test_a_record_survives_its_text() -> None:
     record = Record(7, Member(5, 2, "10.0.0.2:10911", "10.0.0.2:10912"), frozenset({5, 6}), 99)
     assert decode(encode(record)) == record
+    assert decode(encode(yielding(record, 6))).yields == 6
+
+
+def test_a_record_of_a_version_without_handover_is_read() -> None:
+    text = json.loads(encode(Record(7, Member(5, 2, "10.0.0.2:10911", "10.0.0.2:10912"), frozenset({5, 6}), 99)))
+    del text["yields"]
+    assert decode(json.dumps(text).encode()).yields == 0
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"version": 2}', b"\xff", b'{"version": 1, "epoch": "x"}'])
