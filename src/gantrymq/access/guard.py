@@ -199,6 +199,10 @@ class Guard:
             self._guesses.forget(name, _client(source))
         return user
 
+    def proof(self, user: User, text: bytes) -> bytes:
+        """What shows that this server has the secret of a user (``SecretKey.proof``)."""
+        return self._key_of(user).proof(text)
+
     def _key_of(self, user: User) -> SecretKey:
         key = self._keys.get(user.name)
         if key is None:

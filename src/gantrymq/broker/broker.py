@@ -228,7 +228,9 @@ class Broker:
             others = group.told()
         store.require([*self._conditions, *([] if others is None else [others])])
         connections = self.client_limits.connections
-        self._port = port_of(config, self._outside, store, self._copies, connections, group) if is_primary else None
+        self._port = None
+        if is_primary:
+            self._port = port_of(config, self._outside, store, self._copies, connections, group, self._access)
 
     def _joined(self) -> None:
         """The log of this replica is its primary's."""

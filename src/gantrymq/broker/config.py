@@ -52,11 +52,6 @@ class BrokerConfig:
             raise ConfigError("a SYNC_MASTER waits for its replicas, which need a port: set haListenPort, as 10912")
         if self.replication.etcd_addr:
             self._check_group()
-        if port and self.access.is_on and not self.replication.allowed:
-            raise ConfigError(
-                "this broker has users, and whoever reaches haListenPort gets every message: name the IP addresses of "
-                "the replicas in haAllowedAddresses"
-            )
 
     def _check_group(self) -> None:
         """Raises ConfigError when this cannot be a member of a group that elects its primary."""
@@ -67,6 +62,11 @@ class BrokerConfig:
             )
         if not self.replication.ha_listen_port:
             raise ConfigError("with etcdAddr each broker may become primary, so it needs haListenPort, as 10912")
+        if self.access.is_on and self.access.inner_account() is None:
+            raise ConfigError(
+                "this broker has users, so each broker of its group proves to the others who it is: set "
+                'innerClientAuthenticationCredentials={"accessKey":"...","secretKey":"..."} of a super user, in each'
+            )
         if self.replication.ha_master_address:
             raise ConfigError("with etcdAddr the record names the primary: remove haMasterAddress")
 

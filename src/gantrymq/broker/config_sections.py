@@ -93,8 +93,8 @@ class ReplicationSettings:
     """Port from which replicas get the log; 0: there is none, which SYNC_MASTER cannot have. Apache's default is 10912,
     open to whoever reaches it."""
     ha_allowed_addresses: str = ""
-    """``ip;ip``: from where replicas may come; empty: from anywhere. The protocol has no accounts, so a broker with
-    users needs it. Our own key."""
+    """``ip;ip``: from where replicas may come; empty: from anywhere. A broker with users lets in Apache's slaves, which
+    have no account for this port, only from here. Our own key."""
     ha_master_address: str = ""
     """``host:port`` of the primary's HA port, for a replica; empty: the name servers know it."""
     ha_cut_surplus: bool = field(default=False, metadata=LIVE)

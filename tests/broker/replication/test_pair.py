@@ -400,7 +400,6 @@ def test_the_limit_of_connections_counts_those_of_replicas(tmp_path: Path) -> No
         ({"in_sync_replicas": 0}, "counts the primary"),
         ({"ha_allowed_addresses": "db.example.com"}, "write IP addresses"),
         ({"ha_master_address": "10.0.0.1"}, "write host:port"),
-        ({"ha_listen_port": 10912, "authentication_enabled": True}, "haAllowedAddresses"),
     ],
 )
 def test_settings_that_cannot_work_are_named(tmp_path: Path, settings: dict[str, object], words: str) -> None:

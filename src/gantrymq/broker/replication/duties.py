@@ -11,6 +11,7 @@ from gantrymq.broker.duty import Duty, repeated
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.outside import Outside
 from gantrymq.broker.registries.registries import Registries
+from gantrymq.broker.replication.authentication import Demand, ReplicaAuthentication
 from gantrymq.broker.replication.copies import Copies
 from gantrymq.broker.replication.dialects import DEFAULT_PACE, DefaultPrimary, DefaultReplica
 from gantrymq.broker.replication.election.in_sync import InSync
@@ -22,6 +23,7 @@ from gantrymq.broker.replication.surplus import keep
 from gantrymq.broker.replication.tables import Tables
 from gantrymq.broker.replication.watched import Watched
 from gantrymq.broker.upkeep.registration import Registration
+from gantrymq.protocol.signature import Account
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.addresses import address_of, split_address
 from gantrymq.runtime.clock import Clock
@@ -70,8 +72,10 @@ def port_of(
     copies: Copies | InSync | None,
     connections: OpenConnections,
     group: GroupMember | None,
+    access: Access | None,
 ) -> Port | None:
-    """Of a primary: its HA port, if it has one. ``connections``: counts those of all ports."""
+    """Of a primary: its HA port, if it has one. ``connections``: counts those of all ports. ``access``: users of this
+    broker."""
     settings = config.replication
     if not settings.ha_listen_port:
         return None
@@ -79,6 +83,7 @@ def port_of(
         outside.network, outside.clock, store, config.network.bind_address, settings.ha_listen_port, settings.allowed,
         copies, connections, settings.slave_timeout / 1000, DefaultPrimary if group is None else group.talk_as_primary,
         DEFAULT_PACE if group is None else group.pace,
+        Demand(None if access is None else access.guard, settings.allowed, group is not None, outside.rng.token),
     )  # fmt: skip
 
 
@@ -116,12 +121,20 @@ def following(
         if group is not None:
             group.leadership.look()  # the primary may be gone, or may have handed over
 
+    inner = config.access.inner_account()
+    account = None if inner is None else Account(*inner)
+
+    def authenticate() -> ReplicaAuthentication | None:
+        if group is not None and account is None:
+            return None
+        return ReplicaAuthentication(account, outside.rng.token, other_primaries=group is None)
+
     joining = JoiningStore(config, outside, store, joined, elected=group is not None)
     follower = watched.follower = Follower(
         outside.network, outside.clock, store, ha_address, joining,
         look,
         DefaultReplica if group is None else group.talk_as_replica, DEFAULT_PACE if group is None else group.pace,
-        NOT_KNOWN if group is None else NOT_ELECTED,
+        NOT_KNOWN if group is None else NOT_ELECTED, authenticate,
     )  # fmt: skip
     tables = Tables(client, outside.clock, store, registries, address, access)
 

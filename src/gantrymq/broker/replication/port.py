@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from gantrymq.broker.replication.authentication import NOTHING, Demand, NotLetIn, PrimaryAuthentication
 from gantrymq.broker.replication.auto_switch import Hello
 from gantrymq.broker.replication.dialects import DEFAULT_PACE, DefaultPrimary, Pace, PrimarySide
 from gantrymq.broker.replication.frames import MAX_DATA_BYTES
@@ -55,11 +56,11 @@ class Port:
     def __init__(
         self, network: Network, clock: Clock, source: Log, host: str, port: int, allowed: frozenset[str],
         copies: Confirming | None, gate: Gate | None = None, last_s: float = 0.0,
-        talk: Callable[[], PrimarySide] = DefaultPrimary, pace: Pace = DEFAULT_PACE,
+        talk: Callable[[], PrimarySide] = DefaultPrimary, pace: Pace = DEFAULT_PACE, demand: Demand = NOTHING,
     ) -> None:  # fmt: skip
         """``allowed``: IP addresses that replicas may have; empty: any. ``copies``: hears what they have. ``gate``:
         limits connections. ``last_s``: how long ``stop`` waits for replicas that are behind. ``talk``: makes what a
-        connection talks."""
+        connection talks. ``demand``: what replicas have to prove first."""
         self._network = network
         self._clock = clock
         self._source = source
@@ -70,6 +71,7 @@ class Port:
         self.last_s = last_s
         self._talk = talk
         self.pace: Final = pace
+        self.demand: Final = demand
         self._listener: Listener | None = None
         self._timer: Timer | None = None
         self.replicas: list[Replica] = []
@@ -160,6 +162,7 @@ class Replica:
         self._talk = talk
         self._named = not talk.knows_replicas
         """Whether it has said who it is, where it has to."""
+        self._authentication: PrimaryAuthentication | None = None
         self._link: Link | None = None
         self._paused = self._again = False
         self._heard = self._said = clock.monotonic()
@@ -182,6 +185,7 @@ class Replica:
         self._link = link
         self.address = link.peer
         self.identity = split_address(link.peer)[0]
+        self._authentication = PrimaryAuthentication(self._port.demand, self.identity)
         if not self._port.came(self):
             self.end()
 
@@ -190,7 +194,11 @@ class Replica:
         link = self._link
         if link is None:
             return
+        assert self._authentication is not None
         try:
+            answer, data = self._authentication.feed(data)
+            if answer:
+                link.write(answer)
             for end in self._talk.feed(data):
                 if isinstance(end, Hello):
                     self.identity, self._named = str(end.disk), True
@@ -203,12 +211,20 @@ class Replica:
                 if was_new:
                     log.info("replica %s follows from log offset %d on", self.identity, self.sending.next_place)
         except RemoteProtocolError as error:
-            self._port.refused(self.identity, str(error))
-            self.end()
+            self._refuse(str(error), error.answer if isinstance(error, NotLetIn) else b"")
             return
         if self.follows:
             self._port.confirmed(self)
             self.send()
+
+    def _refuse(self, reason: str, answer: bytes = b"") -> None:
+        self._port.refused(self.identity, reason)
+        link = self._link
+        if link is not None and answer:
+            link.write(answer)
+            link.close()
+            self._link = None
+        self.end()
 
     def lost(self, reason: str) -> None:
         if self._link is not None:
@@ -268,6 +284,9 @@ class Replica:
         if now - self._heard > pace.silence:
             log.error("replica %s has said nothing for %g s; its connection is ended", self.identity, pace.silence)
             self.end()
+            return
+        if self._authentication is not None and (reason := self._authentication.gone()):
+            self._refuse(reason)
             return
         self.send()
         sent_all = self.sending.next_place >= self._source.stored

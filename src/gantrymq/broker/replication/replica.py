@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from gantrymq.broker.replication.authentication import ReplicaAuthentication
+from gantrymq.broker.replication.authentication import State as Entry
 from gantrymq.broker.replication.auto_switch import Welcome
 from gantrymq.broker.replication.dialects import DEFAULT_PACE, DefaultReplica, Pace, ReplicaSide
 from gantrymq.broker.replication.following import Differs, Diverged, Following, NotThere, State, earlier
@@ -20,12 +22,21 @@ from gantrymq.runtime.tasks import TaskGroupOwner
 log = logging.getLogger("gantrymq.broker.replication")
 
 CONNECT_S: Final = 5.0
+ANSWER_S: Final = 1.0
+"""A primary that has not answered the question who this is after so long is one of Apache's. If it is one of ours that
+was busy, its answer ends the connection, and the next one is tried."""
 DIVERGED_AGAIN_S: Final = 30.0
 """When the logs differ: a person has to act, and may have done so."""
 
 NOT_KNOWN: Final = (
     "the address of the primary is not known: set haMasterAddress, or namesrvAddr to a name server that knows a primary"
     " of this brokerName"
+)
+
+
+NOT_ANSWERED: Final = (
+    "the primary has ended the connection before it said anything. Its log says why; if it is that the connection does "
+    "not use TLS, set tls.enable=true in the TLS settings of this broker"
 )
 
 
@@ -77,10 +88,11 @@ class Follower:
     def __init__(
         self, network: Network, clock: Clock, target: Target, primary: Callable[[], str], joining: Joining,
         look: Callable[[], None], talk: Callable[[], ReplicaSide] = DefaultReplica, pace: Pace = DEFAULT_PACE,
-        nobody: str = NOT_KNOWN,
+        nobody: str = NOT_KNOWN, authenticate: Callable[[], ReplicaAuthentication | None] = lambda: None,
     ) -> None:  # fmt: skip
         """``look``: asked to find out where the primary is, when it is not where it was. ``talk``: makes what a
-        connection talks. ``nobody``: what to say while there is no primary."""
+        connection talks. ``nobody``: what to say while there is no primary. ``authenticate``: makes what a connection
+        says first; None: it says nothing."""
         self._network = network
         self._clock = clock
         self._target = target
@@ -89,6 +101,7 @@ class Follower:
         self._look = look
         self._talk = talk
         self._nobody = nobody
+        self._authenticate = authenticate
         self.pace: Final = pace
         self._followed = ""
         """The address whose log this one continued last."""
@@ -221,7 +234,7 @@ class Follower:
         following = Following(begin, end, target.appended)
         if following.state is State.FOLLOWING:  # an empty log
             self._joining.joined()
-        connection = _Connection(self, self._clock, target, following, self._talk())
+        connection = _Connection(self, self._clock, target, following, self._talk(), self._authenticate())
         host, port = split_address(address)
         self._connection = connection
         try:
@@ -250,12 +263,16 @@ class Follower:
 class _Connection:
     """One connection to the primary."""
 
-    def __init__(self, owner: Follower, clock: Clock, target: Target, following: Following, talk: ReplicaSide) -> None:
+    def __init__(
+        self, owner: Follower, clock: Clock, target: Target, following: Following, talk: ReplicaSide,
+        authentication: ReplicaAuthentication | None,
+    ) -> None:  # fmt: skip
         self._owner = owner
         self._clock = clock
         self._target = target
         self._following = following
         self._talk = talk
+        self._authentication = authentication
         self._link: Link | None = None
         self._timer: Timer | None = None
         self._heard = self._said = clock.monotonic()
@@ -268,6 +285,30 @@ class _Connection:
     def connected(self, link: Link) -> None:
         self._link = link
         self._heard = self._clock.monotonic()
+        if self._authentication is None:
+            self._begin(link)
+            return
+        link.write(self._authentication.ask())
+        self._timer = self._clock.call_later(ANSWER_S, self._not_answered)
+
+    def _not_answered(self) -> None:
+        link, authentication = self._link, self._authentication
+        if link is None or authentication is None:
+            return
+        try:
+            authentication.silent()
+        except GantryError as error:
+            self._fail(error)
+        else:
+            self._let_in(link)
+
+    def _let_in(self, link: Link) -> None:
+        self._authentication = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._begin(link)
+
+    def _begin(self, link: Link) -> None:
         hello = self._talk.hello()
         link.write(hello or self._talk.report(self._following.begin))
         self._greeted = not hello
@@ -281,8 +322,20 @@ class _Connection:
         return self._link is not None and spoke is not None and self._clock.monotonic() - spoke <= seconds
 
     def received(self, data: bytes) -> None:
-        if self._link is None:
+        link, authentication = self._link, self._authentication
+        if link is None:
             return
+        if authentication is not None:
+            try:
+                answer, data = authentication.feed(data)
+            except GantryError as error:
+                self._fail(error)
+                return
+            if answer:
+                link.write(answer)
+            if authentication.state is not Entry.IN:
+                return
+            self._let_in(link)
         self._heard = self._spoke = self._clock.monotonic()
         self._owner.heard_ms = self._clock.wall_ms()
         target, following = self._target, self._following
@@ -290,7 +343,7 @@ class _Connection:
             for frame in self._talk.feed(data):
                 if isinstance(frame, Welcome):
                     self._greeted = True
-                    self._link.write(self._talk.report(following.begin))
+                    link.write(self._talk.report(following.begin))
                     if following.state is State.FOLLOWING:
                         self._talk.followed()
                     continue
@@ -306,10 +359,13 @@ class _Connection:
         except (GantryError, OSError) as error:
             self._fail(error)
             return
-        self._owner.follows(following.state, self._link.peer)
+        if data:
+            self._owner.follows(following.state, link.peer)
 
     def report(self) -> None:
         """Say how far this log is safe. Not before it is known to be the primary's."""
+        if self._authentication is not None:
+            return
         if self._link is not None and self._greeted and self._following.state is State.FOLLOWING:
             self._said = self._clock.monotonic()
             self._owner.reported_ms = self._clock.wall_ms()
@@ -329,7 +385,11 @@ class _Connection:
     def lost(self, reason: str) -> None:
         self._link = None
         following = self._following
-        if following.state is State.COMPARING and following.next_place == following.begin > self._target.min_log_offset:
+        if self._authentication is not None:
+            self.end(f"{NOT_ANSWERED}: {reason}")
+        elif (
+            following.state is State.COMPARING and following.next_place == following.begin > self._target.min_log_offset
+        ):
             # Our primaries end the connection of a replica whose log is longer.
             self._fail(NotThere(f"the primary has ended the connection, and sent nothing: {reason}"))
         self.end(f"the primary has ended the connection: {reason}")
