@@ -70,7 +70,7 @@ def test_an_impossible_value_is_named(line: str) -> None:
 def test_keys_are_rocketmqs() -> None:
     assert key_of("transaction_check_interval") == "transactionCheckInterval"
     assert "brokerIP1" in FIELDS and "brokerIp1" not in FIELDS
-    assert set(SECTION_OF) == {field.name for field in FIELDS.values()} and len(FIELDS) == 107
+    assert set(SECTION_OF) == {field.name for field in FIELDS.values()} and len(FIELDS) == 112
 
 
 def test_properties_syntax() -> None:

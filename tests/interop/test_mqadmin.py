@@ -126,7 +126,8 @@ OURS_ALONE = {
     "bindAddress", "decisiveCheckGrace", "decisiveCheckGraceAtStart", "grpcPort", "httpBindAddress", "httpPort",
     "longPollingGatherMills", "maxConnections", "maxConnectionsPerHost",
     "maxBytesInFlight", "maxBytesInFlightPerHost", "maxRequestsPerSecond", "slowReaderTimeout", "firstRequestTimeout",
-    "haAllowedAddresses", "haCutSurplus", "etcdAddr", "primaryLease",
+    "haAllowedAddresses", "haCutSurplus", "etcdAddr", "primaryLease", "etcdUser",
+    "etcdPasswordFile", "etcdTrustCertPath", "etcdCertPath", "etcdKeyPath",
     "shortPollingTimeMills", "diskSpaceReserve", "maxTopics", "maxConsumerGroups",
     "orderlyLockGrace",
     "enableTopicMessageTypeCheck",  # a setting of Apache's proxy

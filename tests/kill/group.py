@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import ssl
 import subprocess
 import time
 import urllib.request
@@ -20,10 +21,13 @@ NAME = "broker-pair"
 
 
 class Etcd:
-    """One node of etcd."""
+    """One node of etcd. ``options``: of its command line. ``tls``: how to connect to it; None: it has no TLS."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *options: str, tls: ssl.SSLContext | None = None) -> None:
         self._root = root
+        self._options = options
+        self._tls = tls
+        self.scheme = "http" if tls is None else "https"
         self.port, self._peers = free_port(), free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -33,18 +37,18 @@ class Etcd:
 
     def start(self) -> None:
         """Return when it answers."""
-        here, peers = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self._peers}"
+        here, peers = f"{self.scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self._peers}"
         with (self._root / "etcd.log").open("ab") as log:
             self._process = subprocess.Popen(
                 ["etcd", "--data-dir", str(self._root / "etcd"), "--listen-client-urls", here,
                  "--advertise-client-urls", here, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
-                 "--initial-cluster", f"default={peers}"],
+                 "--initial-cluster", f"default={peers}", *self._options],
                 stdout=log, stderr=log, preexec_fn=die_with_parent,
             )  # fmt: skip
         begun = time.monotonic()
         while True:
             try:
-                urllib.request.urlopen(f"{here}/health", timeout=1).close()
+                urllib.request.urlopen(f"{here}/health", timeout=1, context=self._tls).close()
                 return
             except OSError:
                 if time.monotonic() - begun > START_SECONDS:

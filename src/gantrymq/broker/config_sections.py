@@ -107,6 +107,17 @@ class ReplicationSettings:
     etcd_addr: str = ""
     """``host:port;host:port`` of etcd, whose record says which broker of this brokerName is primary; empty: the
     settings do. ``https://`` may stand before each. Our own key."""
+    etcd_user: str = ""
+    """User of etcd; empty: it has no users. Our own key."""
+    etcd_password_file: str = ""
+    """File with the password of ``etcdUser``, read with each new token. Our own key."""
+    etcd_trust_cert_path: str = ""
+    """PEM file of the authorities that sign the certificates of etcd; empty: those of the operating system. Our own
+    key, as those below."""
+    etcd_cert_path: str = ""
+    """PEM file of a certificate of this broker, for etcd with ``--client-cert-auth``."""
+    etcd_key_path: str = ""
+    """Its private key."""
     primary_lease: int = 3_000
     """ms without a word of the primary after which another broker of its group may take its place. Our own key."""
     min_in_sync_replicas: int = 2
@@ -127,11 +138,24 @@ class ReplicationSettings:
                 raise ConfigError(
                     f"etcdAddr has {url!r}; write host:port;host:port, each with https:// before it if it speaks TLS"
                 )
+        self._check_etcd()
         for address in self.allowed:
             if numeric(address) is None:
                 raise ConfigError(f"haAllowedAddresses has {address!r}; write IP addresses with ; between them")
         if self.ha_master_address and not _ADDRESS.fullmatch(self.ha_master_address):
             raise ConfigError(f"haMasterAddress is {self.ha_master_address!r}; write host:port")
+
+    def _check_etcd(self) -> None:
+        """Raises ConfigError when a setting of etcd needs another one."""
+        if bool(self.etcd_user) != bool(self.etcd_password_file):
+            raise ConfigError("etcdUser and etcdPasswordFile belong together: set both, or neither")
+        if bool(self.etcd_cert_path) != bool(self.etcd_key_path):
+            raise ConfigError("etcdCertPath and etcdKeyPath belong together: set both, or neither")
+        certificates = self.etcd_trust_cert_path or self.etcd_cert_path
+        if certificates and not all(url.startswith("https:") for url in self.etcd):
+            raise ConfigError(
+                "etcdTrustCertPath and etcdCertPath are for addresses with TLS: write https:// before each in etcdAddr"
+            )
 
     @property
     def allowed(self) -> frozenset[str]:

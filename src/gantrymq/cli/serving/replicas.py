@@ -16,7 +16,7 @@ from typing import Final
 
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.config_sections import urls_of
-from gantrymq.broker.replication.election.etcd import EtcdRecords
+from gantrymq.broker.replication.election.etcd import EtcdRecords, access_of
 from gantrymq.cli.serving.supervise import PORT_STEP, Plan
 from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError, GantryError
@@ -100,7 +100,8 @@ async def running_etcd(root: Path) -> AsyncIterator[str]:
 async def elected(settings: BrokerConfig, etcd: str) -> str:
     """The address of the primary, as soon as there is one. Raises GantryError when there is none in time."""
     identity = settings.identity
-    records = EtcdRecords(urls_of(etcd), identity.broker_cluster_name, identity.broker_name, 1.0)
+    access = access_of(settings.replication)
+    records = EtcdRecords(urls_of(etcd), identity.broker_cluster_name, identity.broker_name, 1.0, access)
     async with asyncio.timeout(ELECTED_S):
         while True:
             with contextlib.suppress(GantryError):

@@ -122,6 +122,40 @@ class ServerCertificates:
         return [_stamp(path) for path in self._paths]
 
 
+class ClientCertificates:
+    """The context of connections that this process opens for as long as it runs. New files are used without a restart,
+    because a certificate of a client ends, too.
+
+    Raises ConfigError when the files cannot be used at the start. Files that become unusable later are reported, and
+    what was read before stays in use. ``check_names``: whether the name of the server is always compared with its
+    certificate, also where a private authority is trusted.
+    """
+
+    def __init__(self, settings: ClientTls, *, check_names: bool = False) -> None:
+        self._settings = settings
+        self._check_names = check_names
+        self._paths = [path for path in (settings.cert_path, settings.key_path, settings.trust_cert_path) if path]
+        self._stamps = [_stamp(path) for path in self._paths]
+        self._context = self._made()
+
+    def context(self) -> ssl.SSLContext:
+        """The context for the next connection."""
+        now = [_stamp(path) for path in self._paths]
+        if now != self._stamps:
+            self._stamps = now
+            try:
+                self._context = self._made()
+            except ConfigError as error:
+                log.error("the certificates that were read before stay in use: %s", error)
+        return self._context
+
+    def _made(self) -> ssl.SSLContext:
+        context = client_context(self._settings)
+        if self._check_names:
+            context.check_hostname = self._settings.verify
+        return context
+
+
 def _stamp(path: str) -> tuple[int, int]:
     """What differs when a file was replaced or written; zeros when there is none."""
     try:

@@ -46,10 +46,13 @@ def records_of(config: LiveConfig) -> RecordStore | None:
     settings, identity = config.replication, config.identity
     if not settings.etcd:
         return None
-    from gantrymq.broker.replication.election.etcd import EtcdRecords  # loaded only where there is a group
+    # loaded only where there is a group
+    from gantrymq.broker.replication.election.etcd import EtcdRecords, access_of
 
     timeout_s = settings.primary_lease / 1000 / TRIES
-    return EtcdRecords(settings.etcd, identity.broker_cluster_name, identity.broker_name, timeout_s)
+    return EtcdRecords(
+        settings.etcd, identity.broker_cluster_name, identity.broker_name, timeout_s, access_of(settings)
+    )
 
 
 class GroupMember:
