@@ -135,9 +135,15 @@ MIXED = Section(
 
 SECOND_MACHINE = Section(
     "A second machine",
-    "A primary of one side, and a replica of the other that is killed meanwhile, by RocketMQ's default HA protocol.",
+    "A primary of one side, and a replica of the other that is killed meanwhile, by RocketMQ's default HA protocol. "
+    "Each pair is tried with an ASYNC_MASTER and with a SYNC_MASTER, whose answers must say what the replica has.",
     ("replica Apache 5.5.0", "replica Apache 4.9.7", "primary Apache 5.5.0", "primary Apache 4.9.7"),
-    ("the logs are equal, byte for byte", "the replica has the topics"),
+    (
+        "the logs are equal, byte for byte",
+        "the replica has the topics",
+        "SYNC_MASTER: SEND_OK when the replica has it, and not before",
+        "SYNC_MASTER: the replica is killed and comes back",
+    ),
 )
 
 SPARK = Section(

@@ -282,7 +282,7 @@ class Broker:
         watched = self._watched = Watched(
             store,
             is_primary,
-            lambda: None if self.group is None else self.group.leadership.state(),
+            lambda: None if self.group is None else self.group.state(),
             None if self.group is None else self.group.leadership.hand_over,
         )
         watched.port = self._port

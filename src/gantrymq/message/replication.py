@@ -46,6 +46,37 @@ class FollowState:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberState:
+    """A broker of a group, as the primary sees it."""
+
+    disk: int
+    """The identity of its disk."""
+    address: str
+    """``host:port`` of the primary for clients; of a replica ``ip:port`` of its connection, and nothing without one."""
+    in_sync: bool
+    is_here: bool
+    """Whether it follows at the moment, or is the primary."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """A broker group, as one of its brokers sees it."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    """Of the broker that says this."""
+    primary_disk: int
+    leads: bool
+    """Whether the broker that says this is primary. Only a primary knows who is here."""
+    beat: int
+    """Grows with each change of the record."""
+    members: tuple[MemberState, ...]
+    start_of_epoch: int | None
+    """Log offset at which the present epoch began; None: not heard yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class ElectionState:
     """Who is primary of a broker group that elects it, as one of its brokers knows it."""
 
@@ -63,6 +94,8 @@ class ElectionState:
     """Why the record cannot be read or written; empty: it can."""
     disk: int
     """Identity of this broker's disk: so the record names its members."""
+    group: GroupState | None = None
+    """None: there is no record yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.end_transaction import EndTransactionHandler
 from gantrymq.broker.remoting.explain import ExplainHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
+from gantrymq.broker.remoting.group_questions import GroupQuestionsHandler
 from gantrymq.broker.remoting.handover import HandoverHandler
 from gantrymq.broker.remoting.lite import LiteHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
@@ -113,6 +114,7 @@ def _tools(clock: Clock, operations: Administration, users: Users | None) -> Too
         SettingsHandler(operations.settings),
         CleaningHandler(operations.cleaning),
         RuntimeInfoHandler(operations.figures),
+        GroupQuestionsHandler(operations.figures),
         SummaryHandler(operations.overviews, clock),
         CopiesHandler(operations.copies, users),
         HandoverHandler(operations.handovers),

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from gantrymq.broker.remoting.cleaning import CleaningHandler
 from gantrymq.broker.remoting.connections import ConnectionHandler
 from gantrymq.broker.remoting.group_admin import GroupHandler
+from gantrymq.broker.remoting.group_questions import GroupQuestionsHandler
 from gantrymq.broker.remoting.handover import HandoverHandler
 from gantrymq.broker.remoting.lite import LiteHandler
 from gantrymq.broker.remoting.membership import MembershipHandler
@@ -159,6 +160,7 @@ class ToolHandlers:
     settings: SettingsHandler
     cleaning: CleaningHandler
     runtime: RuntimeInfoHandler
+    group: GroupQuestionsHandler
     summaries: SummaryHandler
     copies: CopiesHandler
     handovers: HandoverHandler
@@ -197,6 +199,9 @@ class ToolHandlers:
             RequestCode.VIEW_BROKER_STATS_DATA: self.runtime.statistic,
             RequestCode.GET_ALL_DELAY_OFFSET: self.runtime.delay_offsets,
             RequestCode.GET_BROKER_HA_STATUS: self.runtime.ha_status,
+            RequestCode.CONTROLLER_GET_METADATA_INFO: self.group.metadata,
+            RequestCode.CONTROLLER_GET_SYNC_STATE_DATA: self.group.sync_state,
+            RequestCode.GET_BROKER_EPOCH_CACHE: self.group.epochs,
             RequestCode.UPDATE_BROKER_CONFIG: self.settings.update,
             RequestCode.CONTROLLER_ELECT_MASTER: self.handovers.elect,
             RequestCode.GET_BROKER_CONFIG: self.settings.show,

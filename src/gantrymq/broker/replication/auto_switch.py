@@ -48,6 +48,8 @@ class Confirmed(NamedTuple):
     """Beside each frame."""
 
     epoch: int
+    start: int
+    """Log offset at which the epoch began."""
     position: int
     """Everything before this log offset is on each member of the in-sync set."""
 
@@ -125,7 +127,7 @@ class PrimaryReader:
                 found.append(Welcome(fields[2], fields[3]))
             else:
                 frame = Frame(fields[2], bytes(rest[begin : begin + size]))
-                found.append((frame, Confirmed(fields[3], fields[5])))
+                found.append((frame, Confirmed(fields[3], fields[4], fields[5])))
             at = begin + size
         del rest[:at]
         return found

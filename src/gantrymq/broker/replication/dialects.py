@@ -128,6 +128,8 @@ class GroupReplica:
         self._tell = confirmed
         self._confirmed = 0
         self._follows = False
+        self.start_of_epoch: int | None = None
+        """As the primary says; None: it has not yet."""
 
     def hello(self) -> bytes:
         return auto_switch.encode_hello(self._disk)
@@ -142,6 +144,7 @@ class GroupReplica:
             frame, confirmed = item
             self._check(confirmed.epoch)
             found.append(frame)
+            self.start_of_epoch = confirmed.start
             self._confirmed = max(self._confirmed, confirmed.position)
         if self._follows:
             self._tell(self._confirmed)

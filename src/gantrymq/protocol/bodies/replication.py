@@ -1,4 +1,5 @@
-"""Bodies about replicas. Source: HARuntimeInfo; reference "replication", section 4."""
+"""Bodies about replicas and groups. Source: HARuntimeInfo, BrokerReplicasInfo, EpochEntryCache; reference
+"replication", sections 4 and 5."""
 
 from __future__ import annotations
 
@@ -65,3 +66,48 @@ class HAStatus(Body, frozen=True, kw_only=True):
     ha_client_runtime_info: HAClient | None = None
     election: Election | None = None
     """Of ours; None: the settings say who is primary."""
+
+
+class ReplicaIdentity(Body, frozen=True, kw_only=True):
+    """A broker of a group. Source: BrokerReplicasInfo.ReplicaIdentity."""
+
+    broker_name: str
+    broker_id: int
+    """Ours: the identity of its disk, as in the handshake of the AutoSwitch protocol."""
+    broker_address: str
+    alive: bool
+
+
+class ReplicasInfo(Body, frozen=True, kw_only=True):
+    """A group. Source: BrokerReplicasInfo.ReplicasInfo."""
+
+    master_broker_id: int
+    master_address: str
+    master_epoch: int
+    sync_state_set_epoch: int
+    in_sync_replicas: list[ReplicaIdentity]
+    not_in_sync_replicas: list[ReplicaIdentity]
+
+
+class BrokerReplicasInfo(Body, frozen=True, kw_only=True):
+    """The answer to CONTROLLER_GET_SYNC_STATE_DATA."""
+
+    replicas_info_table: dict[str, ReplicasInfo]
+
+
+class EpochEntry(Body, frozen=True, kw_only=True):
+    """Log offsets of an epoch. Source: EpochEntry."""
+
+    epoch: int
+    start_offset: int
+    end_offset: int
+
+
+class EpochEntryCache(Body, frozen=True, kw_only=True):
+    """The answer to GET_BROKER_EPOCH_CACHE."""
+
+    cluster_name: str
+    broker_name: str
+    broker_id: int
+    epoch_list: list[EpochEntry]
+    max_offset: int

@@ -12,6 +12,16 @@ class ConsumerGroupOnly(Header, frozen=True, kw_only=True):
     consumer_group: str
 
 
+class ControllerMetadata(Header, frozen=True, kw_only=True):
+    """The answer to CONTROLLER_GET_METADATA_INFO. Source: GetMetaDataResponseHeader."""
+
+    group: str
+    controller_leader_id: str
+    controller_leader_address: str
+    is_leader: bool
+    peers: str
+
+
 class ProducerGroupOnly(Header, frozen=True, kw_only=True):
     """GET_PRODUCER_CONNECTION_LIST; answered with a ProducerConnections body."""
 

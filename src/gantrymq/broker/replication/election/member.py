@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 from gantrymq.broker.live_config import LiveConfig
@@ -20,6 +21,7 @@ from gantrymq.broker.replication.promotion import joins
 from gantrymq.broker.replication.watched import Watched
 from gantrymq.broker.write_gate import READ_ONLY
 from gantrymq.errors import StoreError
+from gantrymq.message.replication import ElectionState, GroupState, MemberState
 from gantrymq.runtime.addresses import address_of
 from gantrymq.runtime.clock import within
 from gantrymq.runtime.disk import write_durably
@@ -85,6 +87,8 @@ class GroupMember:
             Member(disk, config.identity.broker_id, address, ha_address),
         )  # fmt: skip
         self._told = Told(store.safety.position)
+        self._identity: Final = config.identity
+        self._talk: GroupReplica | None = None
 
     # ---- what the broker is made of
 
@@ -104,7 +108,10 @@ class GroupMember:
 
     def talk_as_replica(self) -> ReplicaSide:
         leadership = self.leadership
-        return GroupReplica(leadership.me.disk, lambda: leadership.least_epoch, lambda end: self._told.confirm(end))
+        self._talk = GroupReplica(
+            leadership.me.disk, lambda: leadership.least_epoch, lambda end: self._told.confirm(end)
+        )
+        return self._talk
 
     def ha_address(self) -> str:
         """Of the primary to follow; empty: nobody is followed at the moment."""
@@ -115,6 +122,31 @@ class GroupMember:
         """The same for clients."""
         primary = self.leadership.primary()
         return "" if primary is None else primary.address
+
+    # ---- for those who ask
+
+    def state(self) -> ElectionState:
+        """Who is primary, and who else is in the group."""
+        leadership, identity = self.leadership, self._identity
+        state, record = leadership.state(), leadership.record
+        if record is None:
+            return state
+        leads = bool(leadership.epoch)
+        heard = None if self._talk is None else self._talk.start_of_epoch
+        start = leadership.start_of_epoch if leads else heard
+        return replace(state, group=GroupState(
+            identity.broker_cluster_name, identity.broker_name, identity.broker_id, record.primary.disk, leads,
+            record.beat, self._members(record), start,
+        ))  # fmt: skip
+
+    def _members(self, record: Record) -> tuple[MemberState, ...]:
+        port = self._watched().port
+        here = {} if port is None else {one.identity: one.address for one in port.replicas if one.follows}
+        here[str(record.primary.disk)] = record.primary.address
+        disks = sorted({*record.in_sync, *map(int, here)})
+        return tuple(
+            MemberState(disk, here.get(str(disk), ""), disk in record.in_sync, str(disk) in here) for disk in disks
+        )
 
     # ---- the broker, as it is led
 
