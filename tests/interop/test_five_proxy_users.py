@@ -1,4 +1,4 @@
-"""Official clients of RocketMQ 5 with an account and TLS, on `gantry proxy` before brokers with users: ours and Apache's.
+"""Official clients of RocketMQ 5 with an account and TLS, on `gantry proxy` before brokers of ours and of Apache's.
 
 The port of the proxy takes both, TLS and plain. Our brokers take only TLS, so the proxy has to reach them with it.
 """
