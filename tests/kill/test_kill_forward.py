@@ -1,5 +1,5 @@
-"""A real broker is killed while clients of gRPC give messages up: each of them is one dead letter, however often the
-client has to ask until it gets an answer.
+"""A real broker, or the proxy before it, is killed while clients of gRPC give messages up: each of them is one dead
+letter, however often the client has to ask until it gets an answer.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,12 @@ from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import Code, Message
 from gantrymq.protocol.files.groups import Group
 from tests.kill.server import Server
+from tests.support.gantry_process import GantryProcess
 from tests.support.grpc_client import GrpcClient, free_port, message, resource
 
 ROUNDS, COUNT, LONGEST_S = 5, 400, 90.0
+INVISIBLE_S = 15
+"""What a kill keeps from its client comes again behind that, well before the test gives up."""
 TOPIC, GROUP = "Given", "CG_gives_up"
 QUEUES = 4
 
@@ -40,6 +44,14 @@ class GivesUp:
         self.given_up: set[bytes] = set()
         """The broker said that they are dead letters."""
 
+    async def send(self, body: bytes) -> None:
+        """A proxy hears of a new topic with the next registration of the broker."""
+        status = Code.TOPIC_NOT_FOUND
+        while status == Code.TOPIC_NOT_FOUND:
+            answer = await self.client.send(message(TOPIC, body, message_group=f"g{body[-1] % QUEUES}"))
+            status = answer.status.code
+        assert status == Code.OK
+
     async def go_on(self, queue: int) -> None:
         while True:
             for one in await self._received(queue):
@@ -47,7 +59,7 @@ class GivesUp:
 
     async def _received(self, queue: int) -> list[Message]:
         try:
-            _, found = await self.client.receive(TOPIC, GROUP, queue=queue, seconds=0.5, invisible=600, count=4)
+            _, found = await self.client.receive(TOPIC, GROUP, queue=queue, seconds=0.5, invisible=INVISIBLE_S, count=4)
         except grpc.aio.AioRpcError:
             await asyncio.sleep(0.05)
             return []
@@ -93,18 +105,23 @@ async def make(server: Server, *, orderly: bool) -> None:
         await admin.groups.put(GROUP, lambda now: Group(group_name=GROUP, consume_message_orderly=orderly))
 
 
-async def play(server: Server, port: int, chance: random.Random, *, orderly: bool) -> set[bytes]:
+async def play(
+    server: Server, port: int, chance: random.Random, *, orderly: bool, proxy: Callable[[], object] | None = None
+) -> set[bytes]:
+    """``proxy``: kills the one at ``port`` and starts it again; None: the broker has that port."""
     sent = {b"m%d" % number for number in range(COUNT)}
     settings: list[tuple[str, Any]] = [("grpc.max_reconnect_backoff_ms", 200), ("grpc.min_reconnect_backoff_ms", 100)]
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=settings) as channel:
         consumer = GivesUp(GrpcClient(channel), orderly=orderly)
         await make(server, orderly=orderly)
         for body in sorted(sent):
-            answer = await consumer.client.send(message(TOPIC, body, message_group=f"g{body[-1] % QUEUES}"))
-            assert answer.status.code == Code.OK
+            await consumer.send(body)
         tasks = [asyncio.create_task(consumer.go_on(queue)) for queue in consumer.queues for _ in range(2)]
         for _ in range(ROUNDS):
             await asyncio.sleep(chance.uniform(0.1, 0.6))
+            if proxy is not None and chance.random() < 0.7:
+                proxy()
+                continue
             server.kill()
             await asyncio.sleep(0.05)  # calls that were under way fail
             server.start()  # not in another thread: the process ends with the thread that has started it
@@ -132,6 +149,32 @@ def test_a_message_that_is_given_up_is_one_dead_letter(tmp_path: Path, orderly: 
         found = letters(server)
     finally:
         server.kill()
+    judge(rest, found, seed)
+
+
+@pytest.mark.kill
+def test_the_same_through_a_proxy_that_is_killed_more_often_than_the_broker(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    port = free_port()
+    server, proxy = Server(tmp_path, "SYNC_FLUSH"), GantryProcess(tmp_path / "proxy.log")
+
+    def again() -> None:
+        proxy.kill()
+        proxy.start("proxy", "-n", server.name_servers, "--grpc-port", str(port), "--bind", "127.0.0.1")
+
+    try:
+        server.start()
+        again()
+        rest = asyncio.run(play(server, port, random.Random(seed), orderly=False, proxy=again))
+        found = letters(server)
+    finally:
+        proxy.kill()
+        server.kill()
+    judge(rest, found, seed)
+
+
+def judge(rest: set[bytes], found: Counter[bytes], seed: int) -> None:
     assert not rest, f"seed {seed}: {len(rest)} of {COUNT} were never given up"
     twice = sorted(body for body, count in found.items() if count > 1)
     assert (len(found), twice) == (COUNT, []), f"seed {seed}"

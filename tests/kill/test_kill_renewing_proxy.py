@@ -72,8 +72,9 @@ def test_another_proxy_goes_on_with_the_renewals_of_one_that_was_killed(tmp_path
             proxy.start("proxy", *words)
         asyncio.run(story(server, proxies[0], [f"127.0.0.1:{port}" for port in ports]))
     finally:
-        for process in (*proxies, server):
-            process.kill()
+        for proxy in proxies:
+            proxy.kill()
+        server.kill()
 
 
 async def story(server: Server, killed: GantryProcess, doors: list[str]) -> None:
@@ -88,7 +89,7 @@ async def story(server: Server, killed: GantryProcess, doors: list[str]) -> None
         got: list[Message] = []
         while not got:
             got = (await before.receive("orders", GROUP, renew=True))[1]
-        await until(renewed.note)
+        await until(lambda: noted(renewed))
         killed.kill()
         others = asyncio.create_task(received_by_others(GrpcClient(second, "other")))
         async with after.telemetry(consumer(GROUP, "orders")) as answer:
@@ -104,6 +105,10 @@ async def story(server: Server, killed: GantryProcess, doors: list[str]) -> None
 
 async def sent(client: GrpcClient) -> bool:
     return (await client.send(message("orders"))).status.code == Code.OK
+
+
+async def noted(renewed: Renewed) -> bool:
+    return not await nothing(renewed)
 
 
 async def nothing(renewed: Renewed) -> bool:

@@ -22,6 +22,7 @@ from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.files.groups import Group
 from gantrymq.protocol.headers.consumer import ConsumerListByGroup
 from gantrymq.protocol.headers.tools import ProducerGroupOnly
+from gantrymq.protocol.stored_message import scan
 from gantrymq.proxy.config import ProxyConfig
 from gantrymq.proxy.proxy import Proxy
 from gantrymq.proxy.transactions import place_in
@@ -366,26 +367,57 @@ def test_a_priority_comes_back_from_a_topic_without_a_type(tmp_path: Path) -> No
     story(work, tmp_path)
 
 
-def test_a_message_goes_to_the_dead_letters(tmp_path: Path) -> None:
+async def given_up(client: GrpcClient, got: Message, handle: str = "") -> int:
+    """The code of the answer."""
+    system = got.system_properties
+    request = service.ForwardMessageToDeadLetterQueueRequest(
+        group=resource("group"), topic=resource("orders"), receipt_handle=handle or system.receipt_handle,
+        message_id=system.message_id, delivery_attempt=1, max_delivery_attempts=1,
+    )  # fmt: skip
+    answer = await client.call(
+        "ForwardMessageToDeadLetterQueue", request, service.ForwardMessageToDeadLetterQueueResponse
+    )
+    return int(answer.status.code)
+
+
+async def dead_letters(before: Before) -> list[bytes]:
+    pulled = [await broker.pull("%DLQ%group") for broker in before.brokers]
+    return [record.body for answer in pulled if answer.body for record in scan(answer.body)]
+
+
+@pytest.mark.slow
+def test_a_message_goes_to_the_dead_letters_once_through_any_number_of_proxies(tmp_path: Path) -> None:
+    """One of them comes for the first time, the other one has come back and lies in the retry topic."""
+
+    async def work(before: Before, client: GrpcClient) -> None:
+        second = await before.proxy()
+        await client.send(message("orders", b"bad"))
+        (got,) = await received(client, 1)
+        assert [await given_up(door, got) for door in (client, second, client)] == [Code.OK] * 3
+        await client.send(message("orders", b"worse"))
+        (first,) = await received(client, 1)
+        await made_visible(client, first)
+        (again,) = await received(second, 1)
+        assert again.system_properties.delivery_attempt == 2
+        assert [await given_up(door, again) for door in (second, client)] == [Code.OK] * 2
+
+        async def both_are_dead() -> bool:
+            return sorted(await dead_letters(before)) == [b"bad", b"worse"]
+
+        await until(both_are_dead)
+        assert (await client.receive("orders"))[0].code == Code.MESSAGE_NOT_FOUND
+
+    story(work, tmp_path)
+
+
+def test_a_handle_with_the_place_of_another_message_gives_nothing_up(tmp_path: Path) -> None:
     async def work(before: Before, client: GrpcClient) -> None:
         await client.send(message("orders", b"bad"))
         (got,) = await received(client, 1)
-        request = service.ForwardMessageToDeadLetterQueueRequest(
-            group=resource("group"), topic=resource("orders"), receipt_handle=got.system_properties.receipt_handle,
-            message_id=got.system_properties.message_id, delivery_attempt=1, max_delivery_attempts=1,
-        )  # fmt: skip
-        answer = await client.call(
-            "ForwardMessageToDeadLetterQueue", request, service.ForwardMessageToDeadLetterQueueResponse
-        )
-        assert answer.status.code == Code.OK
-
-        async def dead() -> bool:
-            for broker in before.brokers:
-                if b"bad" in (await broker.pull("%DLQ%group")).body:
-                    return True
-            return False
-
-        await until(dead)
+        handle = got.system_properties.receipt_handle.split(" ")
+        forged = " ".join([*handle[:-1], str(int(handle[-1]) + 1)])
+        assert await given_up(client, got, forged) == Code.BAD_REQUEST
+        assert await dead_letters(before) == []
 
     story(work, tmp_path)
 

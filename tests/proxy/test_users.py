@@ -85,11 +85,11 @@ async def guarded(root: Path, account: Account | None = ADMIN, **settings: objec
         proxy = Proxy(config, Outside())
         address = await proxy.start()
         stack.push_async_callback(proxy.close)
-        clients = [
+        door, before = [
             GrpcClient(await stack.enter_async_context(grpc.aio.insecure_channel(where)), key=SHOP)
             for where in (f"127.0.0.1:{port}", address)
         ]
-        yield Guarded(running, *clients, proxy)
+        yield Guarded(running, door, before, proxy)
 
 
 def story(work: Callable[[Guarded], Awaitable[None]], root: Path, **settings: Any) -> None:
@@ -126,11 +126,11 @@ async def speak(client: GrpcClient, *topics: str) -> Status:
         return answer.status
 
 
-async def both(place: Guarded, key: tuple[str, str] | None, call: Callable[..., Awaitable[Status]], *rest: str) -> Code:
+async def both(place: Guarded, key: tuple[str, str] | None, call: Callable[..., Awaitable[Status]], *rest: str) -> int:
     """The code of the proxy's answer, which is that of the broker's door to the letter."""
     door, proxy = [await call(client, *rest) for client in place.doors(key)]
     assert (proxy.code, proxy.message) == (door.code, door.message)
-    return Code.ValueType(proxy.code)
+    return int(proxy.code)
 
 
 @pytest.mark.slow
@@ -240,6 +240,26 @@ def test_dead_letters_of_several_topics_are_given_to_super_users_alone(tmp_path:
         await place.known(lambda: place.directory.grant("shop", [allow(f"Topic:{name}", Action.SUB)]))
         _, shop = place.doors(SHOP)
         assert (await receive(shop, name, "group")).code == Code.FORBIDDEN
+
+    story(work, tmp_path)
+
+
+@pytest.mark.slow
+def test_nobody_makes_a_dead_letter_of_a_message_that_they_may_not_read(tmp_path: Path) -> None:
+    """The end of a receipt handle says where in the log its message lies, and a client can write anything there."""
+
+    async def work(place: Guarded) -> None:
+        _, shop = place.doors(SHOP)
+        _, other = place.doors(OTHER, "other")
+        assert (await send(other, "salaries")).code == Code.OK  # at the beginning of the log
+        assert (await send(shop)).code == Code.OK
+        _, (got,) = await shop.receive("orders", "group")
+        *parts, _ = got.system_properties.receipt_handle.split(" ")
+        request = service.ForwardMessageToDeadLetterQueueRequest(
+            group=resource("group"), topic=resource("orders"), receipt_handle=" ".join([*parts, "0"])
+        )
+        forward = "ForwardMessageToDeadLetterQueue", request, service.ForwardMessageToDeadLetterQueueResponse
+        assert (await shop.call(*forward)).status.code == Code.INVALID_RECEIPT_HANDLE
 
     story(work, tmp_path)
 

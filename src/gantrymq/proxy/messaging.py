@@ -28,9 +28,11 @@ from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import STORED, RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.files.topics import PERM_READ
-from gantrymq.protocol.headers.consumer import SendBack
+from gantrymq.protocol.headers.consumer import SendBack, SendBackAnswer
+from gantrymq.protocol.headers.pull import ViewMessage
 from gantrymq.protocol.headers.send import RecallMessage, RecallMessageAnswer, SendMessage, SendMessageAnswer
 from gantrymq.protocol.message_ids import log_offset_of
+from gantrymq.protocol.stored_message import decode_record
 from gantrymq.proxy.cluster import Cluster
 from gantrymq.proxy.config import ProxyConfig
 from gantrymq.proxy.lite import RemoteLite
@@ -146,17 +148,38 @@ class RemotingMessaging:
                 Code.INVALID_RECEIPT_HANDLE, f"{delivery.receipt_handle!r} does not say where the message lies"
             )
         broker_name = parse(delivery.receipt_handle).broker_name
+        if self._has_users:
+            await self._check_place(broker_name, delivery, log_offset)
         header = SendBack(
             offset=log_offset, group=delivery.group, delay_level=DEAD_LETTER, origin_topic=place_of(delivery)[0],
-            unit_mode=False, max_reconsume_times=0, bname=broker_name,
+            unit_mode=False, max_reconsume_times=0, bname=broker_name, receipt_handle=delivery.receipt_handle,
+            popped_topic=delivery.topic, queue_id=delivery.queue_id, queue_offset=delivery.offset,
         )  # fmt: skip
-        await self._cluster.ask(
+        answer = await self._cluster.ask(
             broker_name, RequestCode.CONSUMER_SEND_MSG_BACK, header, what="move to the dead letters",
             timeout_ms=SEND_BACK_TIMEOUT_MS,
         )  # fmt: skip
+        if answer.header(SendBackAnswer).ended:
+            return
+        # One of Apache's. A kill between these two requests makes two dead letters; the other order would lose one.
         outcome = Outcome[None]()
         if not self.deliveries.ack(delivery, outcome.tell):
             await outcome.get()
+
+    async def _check_place(self, broker_name: str, delivery: PopDelivery, log_offset: int) -> None:
+        """The client may read the topic that it names. Its handle, which it could have made, says where in the log the
+        message lies; that has to be one of this topic. Raises Rejected."""
+        header = ViewMessage(offset=log_offset, topic=delivery.topic)
+        answer = await self._cluster.ask(broker_name, RequestCode.VIEW_MESSAGE_BY_ID, header, what="look at a message")
+        record = decode_record(answer.body)
+        topic, lite_topic = place_of(delivery)
+        same = record.topic == topic and (
+            lite_topic is not None or (record.queue_id, record.queue_offset) == (delivery.queue_id, delivery.offset)
+        )
+        if not same:
+            raise Rejected(
+                Code.INVALID_RECEIPT_HANDLE, f"{delivery.receipt_handle!r} does not say where its message lies"
+            )
 
 
 def _sent(answer: Command, submission: Submission, broker_name: str) -> Sent:

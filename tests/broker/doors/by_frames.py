@@ -66,7 +66,7 @@ class ByFrames:
     cannot: Final = {
         "ends_by_id.": "END_TRANSACTION carries the two offsets of the half message",
         "routes.": "clients ask the name servers",
-        "sending.back.dead_letter": "a popped message is given up by CONSUMER_SEND_MSG_BACK and an acknowledgement",
+        "sending.back.dead_letter": "a popped message is given up by CONSUMER_SEND_MSG_BACK: tests/proxy",
         "administration.explaining.explanations.undecided": "LIST_TRANSACTIONS has pages, which are another operation",
         "administration.figures.refusal": "only told as writesRefused among the figures (GET_BROKER_RUNTIME_INFO)",
         "administration.figures.undecided": "SUMMARIZE_TRANSACTIONS says more",

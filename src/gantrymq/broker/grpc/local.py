@@ -14,6 +14,7 @@ from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.statuses import Rejected
 from gantrymq.broker.live_config import LiveConfig
 from gantrymq.broker.operations.end_by_id import TransactionIds
+from gantrymq.broker.operations.giving_up import GivingUp
 from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.pop.acks import PopAcks
 from gantrymq.broker.pop.lite.subscriptions import SUBSCRIPTIONS_MAX, LiteReader
@@ -51,7 +52,8 @@ class LocalMessaging:
     def __init__(self, config: LiveConfig, operations: Operations) -> None:
         self._config = config
         self._operations = operations
-        self._popping = operations.consuming.popping
+        popping = self._popping = operations.consuming.popping
+        self._giving_up = GivingUp(operations.sending.back, popping.dead_letters, popping.acks)
 
     @property
     def body_max(self) -> int:
@@ -168,12 +170,8 @@ class LocalMessaging:
             lite.leave(reader)
 
     async def forward(self, client: GrpcClient, delivery: PopDelivery, log_offset: int | None) -> None:
-        letters, outcome = self._popping.dead_letters, Outcome[None]()
-        letter = self._operations.sending.back.dead_letter(client, delivery.group, letters.log_offset_of(delivery))
-        if letter is not None:
-            if letters.put(delivery, letter, outcome.tell):
-                await outcome.get()
-        elif not self.deliveries.ack(delivery, outcome.tell):
+        outcome = Outcome[None]()
+        if not self._giving_up.give_up(client, delivery, outcome.tell):
             await outcome.get()
 
 

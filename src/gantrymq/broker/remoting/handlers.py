@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gantrymq.broker.live_config import LiveConfig
+from gantrymq.broker.operations.giving_up import GivingUp
 from gantrymq.broker.operations.operations import Administration, Operations
 from gantrymq.broker.outside import Place
 from gantrymq.broker.pop.assembly import Popping
@@ -72,13 +73,13 @@ def handlers_of(
 
 
 def _messages(config: LiveConfig, place: Place, operations: Operations) -> MessageHandlers:
-    sending = operations.sending
+    sending, popping = operations.sending, operations.consuming.popping
     answers = SendAnswers(config, place.host)
     return MessageHandlers(
         SendHandler(sending.one, answers),
         SendBatchHandler(sending.batches, answers),
         SendReplyHandler(sending.replies, answers),
-        SendBackHandler(sending.back),
+        SendBackHandler(sending.back, GivingUp(sending.back, popping.dead_letters, popping.acks)),
         TimerHandler(sending.timers, config.identity.region_id),
         PullHandler(operations.consuming.pulls),
         QueryHandler(operations.consuming.queries),

@@ -56,6 +56,20 @@ class SendBack(Header, frozen=True, kw_only=True):
     unit_mode: bool | None = None
     max_reconsume_times: Int | None = None
     bname: str | None = None
+    receipt_handle: str | None = None
+    """Of a popped message, which goes to the dead letters while its delivery ends, in one step. Only GantryMQ has this
+    and the next three; Apache's brokers pass over them."""
+    popped_topic: str | None = None
+    """The topic in which it lies."""
+    queue_id: Int | None = None
+    queue_offset: Long | None = None
+
+
+class SendBackAnswer(Header, frozen=True, kw_only=True):
+    """Answer to CONSUMER_SEND_MSG_BACK."""
+
+    ended: bool | None = None
+    """Whether the delivery has ended with it. Apache's brokers do not say that, and it has not."""
 
 
 class ConsumerListByGroup(Header, frozen=True, kw_only=True):
