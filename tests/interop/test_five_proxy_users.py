@@ -13,7 +13,9 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
+from gantrymq import Admin
 from gantrymq.demo.ports import free_port
+from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import Code
 from gantrymq.runtime.tls.settings import ENVIRONMENT
 from tests.interop import guarded, secured
@@ -26,7 +28,7 @@ from tests.interop.test_five_clients import Place, play
 from tests.interop.test_five_proxy import CHECKS, OF_APACHE
 from tests.interop.test_permissions import PROVIDERS
 from tests.runtime.tls.peers import file
-from tests.support.grpc_client import GrpcClient, message
+from tests.support.grpc_client import GrpcClient, message, resource
 
 TO_BROKERS = f"tls.enable=true\ntls.client.trustCertPath={file('authority.pem')}\n"
 ONLY_TLS = f"{secured.SERVER}tls.server.mode=enforcing\n{TO_BROKERS}"
@@ -86,3 +88,31 @@ def test_the_same_port_takes_plain_connections_and_judges_them_the_same(closed: 
             return [(await client.send(message("FiveJava"))).status.code for client in clients]
 
     assert asyncio.run(codes()) == [Code.OK, Code.UNAUTHORIZED, Code.UNAUTHORIZED, Code.UNAUTHORIZED]
+
+
+def test_a_message_is_given_up_and_no_other_one_with_its_handle(closed: Place) -> None:
+    """Our broker makes a dead letter and ends the delivery in one step; Apache's has two requests for that."""
+    with Admin(closed.cluster.name_servers, **closed.account) as admin:
+        admin.create_topic("FiveGivenUp", queues=1)
+
+    async def codes() -> list[int]:
+        async with asyncio.timeout(60), grpc.aio.insecure_channel(f"127.0.0.1:{closed.port}") as channel:
+            client = GrpcClient(channel, key=closed.arguments)  # type: ignore[arg-type]
+            while (await client.send(message("FiveGivenUp"))).status.code != Code.OK:
+                await asyncio.sleep(0.2)  # the name server has not heard of the topic
+            got = (await client.receive("FiveGivenUp", "CG_gives_up", seconds=20))[1]
+            handle = got[0].system_properties.receipt_handle
+            forged = " ".join([*handle.split(" ")[:-1], "0"])
+            return [await _forward(client, one) for one in (forged, handle)]
+
+    assert asyncio.run(codes()) == [Code.INVALID_RECEIPT_HANDLE, Code.OK]
+
+
+async def _forward(client: GrpcClient, handle: str) -> int:
+    request = service.ForwardMessageToDeadLetterQueueRequest(
+        group=resource("CG_gives_up"), topic=resource("FiveGivenUp"), receipt_handle=handle
+    )
+    answer = await client.call(
+        "ForwardMessageToDeadLetterQueue", request, service.ForwardMessageToDeadLetterQueueResponse
+    )
+    return int(answer.status.code)

@@ -151,6 +151,7 @@ def test_a_proxy_refuses_whom_the_door_of_a_broker_refuses_in_its_words(tmp_path
         assert (await receive(place.doors(SHOP)[1])).code == granted
         await place.known(lambda: place.directory.update("shop", None, enabled=False))
         assert await both(place, SHOP, send) == refused
+        assert place.server.metrics.total("gantry_permission_refusals_total") > 3
 
     story(work, tmp_path)
 

@@ -194,7 +194,8 @@ def proxy(
     """Run a proxy: clients of RocketMQ 5 (gRPC) reach all brokers of a cluster through it. Stop it with Ctrl-C.
 
     The brokers may be those of GantryMQ, or Apache's from 5.0 on. A proxy keeps nothing on disk. Several proxies may
-    stand before one cluster. Needs the package protobuf (the extra "grpc").
+    stand before one cluster. Before brokers with users, set GANTRY_ACCESS_KEY and GANTRY_SECRET_KEY to a super user:
+    the proxy judges its clients by the users of the brokers. Needs the package protobuf (the extra "grpc").
     """
     serving_proxy.proxy(
         name_servers=name_servers,

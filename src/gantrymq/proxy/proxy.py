@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gantrymq.access.metrics import declare_access
 from gantrymq.broker.grpc.calls import Calls
 from gantrymq.broker.grpc.clients import GrpcClient, GrpcClients
 from gantrymq.broker.grpc.deliveries import LOOK_SECONDS, HeldDeliveries
@@ -67,6 +68,8 @@ class Proxy:
         self.metrics.declare(PROXY_UP, lambda: (((CLUSTER,), 1),))
         self.metrics.declare(CLIENTS, single(lambda: len(list(self._clients))))
         declare_limits(self.metrics, self._limits)
+        if guard is not None:
+            declare_access(self.metrics, guard.refusals)
 
     @property
     def limits(self) -> ClientLimits:
