@@ -261,6 +261,8 @@ class ScriptedCluster:
         self.brokers = [ScriptedBroker(f"broker-{'abcdef'[number]}") for number in range(brokers)]
         self.topics = dict(topics)
         self.asked: list[str] = []
+        self.broker_id = 0
+        """Under which the name server knows each broker; 0: as master."""
         self.server = RemotingServer(TcpNetwork(), SystemClock(), {RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route})
         self.address = ""
         self.ask: Callable[[Callable[[], None]], object] = lambda work: work()
@@ -282,7 +284,9 @@ class ScriptedCluster:
                 for broker in self.brokers
             ],
             broker_datas=[
-                BrokerData(broker_name=broker.name, broker_addrs={0: broker.address}, cluster="DefaultCluster")
+                BrokerData(
+                    broker_name=broker.name, broker_addrs={self.broker_id: broker.address}, cluster="DefaultCluster"
+                )
                 for broker in self.brokers
             ],
         )

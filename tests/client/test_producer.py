@@ -359,6 +359,53 @@ def test_a_send_waits_for_a_broker_that_restarts() -> None:
     run(test)
 
 
+def test_a_send_waits_while_a_broker_has_no_master() -> None:
+    """A replica is about to become primary: nothing is wrong yet."""
+
+    async def test() -> None:
+        async with cluster() as peers, Producer("pg", name_servers=peers.address, send_timeout_ms=20_000) as producer:
+            await producer.send(Message("T", b"warm"))
+            peers.broker_id = 1
+            await producer._endpoint.routes.refresh(["T"])
+            sending = asyncio.create_task(producer.send(Message("T", b"x")))
+            count = len(peers.asked)
+            await until(lambda: len(peers.asked) > count + 2)
+            assert not sending.done()
+            peers.broker_id = 0
+            assert (await sending).status is SendStatus.SEND_OK
+            peers.broker_id = 1
+            await producer._endpoint.routes.refresh(["T"])
+            with pytest.raises(RouteNotFound, match="no master at the moment"):
+                await producer.send(Message("T", b"y"), timeout_ms=300)
+
+    run(test)
+
+
+@pytest.mark.slow
+def test_a_broker_that_fails_again_is_looked_for_as_long_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gantrymq.client.sending.delivery.LOOK_S", 0.1)
+    monkeypatch.setattr("gantrymq.client.sending.delivery.LOOKS", 30)
+
+    async def test() -> None:
+        async with cluster() as peers, Producer("pg", name_servers=peers.address, send_timeout_ms=60_000) as producer:
+            queue = (await producer.send(Message("T", b"warm"))).queue
+            producer._delivery.failed(queue)
+            peers.broker.next(SEND, lambda session, command: None)
+            sending = asyncio.create_task(producer.send(Message("T", b"x"), queue))
+            await asyncio.sleep(2.5)
+            producer._delivery.failed(queue)
+            await asyncio.sleep(2.0)  # the time of the first failure is over
+            other = ScriptedBroker("broker-a")
+            other.address = await other.server.start("127.0.0.1", 0)
+            before, peers.brokers[0] = peers.broker, other
+            with pytest.raises(Unreachable):  # an explicit queue has one attempt
+                await sending
+            assert not before.script[SEND], "the silent broker was asked"
+            await before.server.close()
+
+    run(test)
+
+
 def test_a_broker_that_stays_away_is_unreachable_when_time_is_over() -> None:
     async def test() -> None:
         async with cluster() as peers, Producer("pg", name_servers=peers.address) as producer:

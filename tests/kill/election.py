@@ -28,14 +28,37 @@ from typing import Final, NamedTuple
 
 from gantrymq.admin import Admin
 from gantrymq.admin.failover import carry_out, planned
-from gantrymq.aio import LocalTransactionState, MessageView, PullConsumer, TransactionProducer
+from gantrymq.aio import LocalTransactionState, Message, MessageView, Producer, PullConsumer, TransactionProducer
 from gantrymq.errors import GantryError
 from gantrymq.runtime.clock import SystemClock
 from tests.kill.group import NAME, Group, Member
-from tests.kill.takeover import COMMIT, FIRST, LOADS, Book, delivered, load, until_known
+from tests.kill.takeover import COMMIT, FIRST, LOADS, TOPIC, Book, delivered, load, until_known
 
 WAYS: Final = ("kill", "pause", "stop", "handover")
 SETTLED_S: Final = 60.0
+
+
+OPENING: Final = 64
+BACKLOG, BACKLOG_BYTES, BATCH = "backlog", 1024, 900
+SLOWEST_FILL: Final = 2_000_000
+"""Bytes in a second."""
+LARGE: Final = {
+    "mappedFileSizeCommitLog": 1 << 30, "mappedFileSizeConsumeQueue": 6_000_000, "maxHashSlotNum": 5_000_000,
+    "maxIndexNum": 20_000_000, "transactionTimeOut": 3_600_000,
+}  # fmt: skip
+"""Files as people have them, and open half messages that stay open."""
+
+
+class Load(NamedTuple):
+    """What is in the log before the first loss."""
+
+    backlog: int = 0
+    """Bytes of plain messages."""
+    open: int = 0
+    """Half messages that nobody ends."""
+
+
+NOTHING: Final = Load()
 
 
 class Times(NamedTuple):
@@ -100,7 +123,26 @@ async def hand_over(group: Group) -> None:
         await carry_out(admin.brokers, plan, lambda _text: None, SystemClock())
 
 
-async def play(group: Group, book: Watched, rng: random.Random, ways: list[str]) -> tuple[list[Times], Counter[bytes]]:
+async def fill(group: Group, producer: TransactionProducer, load: Load) -> None:
+    """Half messages that nobody ends, and then plain ones of another topic: the open halves are the oldest records."""
+
+    async def begin() -> None:
+        while opened:
+            await producer.begin(Message(TOPIC, opened.pop()))
+
+    opened = [b"open-%d" % number for number in range(load.open)]
+    await asyncio.gather(*(begin() for _ in range(OPENING)))
+    async with Producer("filler", name_servers=group.name_servers, send_timeout_ms=60_000) as filler:
+        batch = [Message(BACKLOG, bytes(BACKLOG_BYTES)) for _ in range(BATCH)]
+        for _ in range(load.backlog // (BATCH * BACKLOG_BYTES)):
+            await filler.send_batches(batch)
+    ended = f", its log ends at {max(path.stat().st_size for path in group.members[0].store.glob('commitlog/*'))}"
+    print(f"{load.open} half messages are open, {load.backlog} bytes were sent{ended}", flush=True)
+
+
+async def play(
+    group: Group, book: Watched, rng: random.Random, ways: list[str], extra: Load
+) -> tuple[list[Times], Counter[bytes]]:
     """How long it took each time, and what is delivered in the end."""
     times = []
     async with (
@@ -108,6 +150,7 @@ async def play(group: Group, book: Watched, rng: random.Random, ways: list[str])
         PullConsumer(name_servers=group.name_servers) as consumer,
     ):
         await until_known(producer)
+        await fill(group, producer, extra) if extra != NOTHING else None
         loads = [asyncio.create_task(load(producer, book, number)) for number in range(LOADS)]
         for way in ways:
             found, lost = await lose(group, way, rng, book)
@@ -129,12 +172,13 @@ async def play(group: Group, book: Watched, rng: random.Random, ways: list[str])
         return times, await delivered(consumer)
 
 
-def run(root: Path, seed: int, ways: list[str]) -> tuple[Watched, list[Times]]:
+def run(root: Path, seed: int, ways: list[str], extra: Load = NOTHING) -> tuple[Watched, list[Times]]:
     """One group. Raises AssertionError when a promise is broken."""
     rng = random.Random(seed)
     book = Watched(rng)
-    with Group(root) as group:
-        times, found = asyncio.run(asyncio.wait_for(play(group, book, rng, ways), 60 + 60 * len(ways)))
+    limit_s = 60 + 60 * len(ways) + extra.backlog / SLOWEST_FILL
+    with Group(root, **(LARGE if extra != NOTHING else {})) as group:
+        times, found = asyncio.run(asyncio.wait_for(play(group, book, rng, ways, extra), limit_s))
     del found[FIRST]
     lost = book.due() - found.keys()
     assert not lost, f"acknowledged commits are lost: {sorted(lost)[:5]}"
@@ -158,13 +202,15 @@ def main() -> int:
     parser.add_argument("--losses", type=int, default=10, help="how often each loses its primary")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32), help="of the first group")
     parser.add_argument("--way", choices=WAYS, default="kill", help="how the primary is lost")
+    parser.add_argument("--backlog", type=int, default=0, help="bytes of messages that are in the log before")
+    parser.add_argument("--open", type=int, default=0, help="half messages that are open all the time")
     given = parser.parse_args()
     decided = failed = refused = 0
     times: list[Times] = []
     for seed in range(given.seed, given.seed + given.runs):
         with tempfile.TemporaryDirectory() as directory:
             try:
-                book, found = run(Path(directory), seed, [given.way] * given.losses)
+                book, found = run(Path(directory), seed, [given.way] * given.losses, Load(given.backlog, given.open))
                 times += found
                 decided, refused = decided + len(book.answered), refused + book.refused
             except (AssertionError, TimeoutError) as error:

@@ -29,6 +29,7 @@ from gantrymq.broker.parts import Parts, open_waiting, operations_of
 from gantrymq.broker.pop.ledger import invisible
 from gantrymq.broker.pop.metrics import declare_pop
 from gantrymq.broker.registries.registries import Registries, open_registries
+from gantrymq.broker.replication.ahead import Ahead
 from gantrymq.broker.replication.copies import Copies, Unjoined
 from gantrymq.broker.replication.duties import copies_of, port_of
 from gantrymq.broker.replication.election.in_sync import InSync
@@ -212,6 +213,8 @@ class Broker:
             config.delay.mapped_file_size_timer_log,
         )  # fmt: skip
         store.truncating.append(derived.forget_behind)
+        self._ahead = Ahead(store)
+        store.truncating.append(self._ahead.forget)
 
     def _confirm(self, *, is_primary: bool) -> None:
         """Begin to wait for what the settings or the group name, or for nothing."""
@@ -266,7 +269,10 @@ class Broker:
             registries.lead(0 if self.group is None else self.group.leadership.epoch)
         else:
             registries.follow()
-        waiting = open_waiting(config, self._outside, self._place, store, registries, primary=leads, promoted=promoted)
+        ahead = self._ahead.decisions if promoted else None
+        waiting = open_waiting(
+            config, self._outside, self._place, store, registries, primary=leads, promoted=promoted, ahead=ahead
+        )  # fmt: skip
         self.delay, self.timer, self.coordinator = waiting.delay, waiting.timer, waiting.coordinator
         self.delivered = waiting.delivered
         if promoted:
@@ -348,6 +354,7 @@ class Broker:
             self._copies,
             self._joined,
             self.group,
+            self._ahead,
         )
         declare_replication(self.metrics, parts.replication)
         self.duties = Duties(duties_of(role, on, leads=self.leads))
@@ -377,12 +384,22 @@ class Broker:
         async with self._changing:
             if not self._started or self.leads or self.role is not Role.PRIMARY:
                 return
-            log.info("a replica has everything; broker %s takes writes", self._config.identity.broker_name)
+            begun = self._outside.clock.monotonic()
+            await self._read_ahead()
             await self.duties.drain()
             await self._change(self.role, lambda: None)
             await self.duties.start()
+            log.info(
+                "a replica has everything; broker %s takes writes, after %.2f s", self._config.identity.broker_name,
+                self._outside.clock.monotonic() - begun,
+            )  # fmt: skip
             if self._port is not None:
                 self.store.safety.grown.append(self._port.grown)
+
+    async def _read_ahead(self) -> None:
+        """So that little is left to be read while nothing else happens."""
+        if is_of_another(self.store):
+            await self._ahead.finish(self._outside.clock)
 
     async def _change(self, role: Role, between: Callable[[], None]) -> None:
         """Take a role in the place of one whose duties are drained. ``between``: called when nothing works."""
@@ -408,6 +425,8 @@ class Broker:
             if (role is self.role and self._named == self._config.identity.broker_role) or not self._started:
                 return
             log.warning("broker %s becomes a %s", self._config.identity.broker_name, role.value)
+            if role is Role.PRIMARY:
+                await self._read_ahead()
             await self.duties.drain()
             self.store.follow(READ_ONLY)
             await self.store.flush_everything()

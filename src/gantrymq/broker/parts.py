@@ -63,6 +63,7 @@ from gantrymq.protocol.message_ids import UniqueIds
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.config import TransactionConfig
+from gantrymq.transactions.decisions_ahead import DecisionsAhead
 
 if TYPE_CHECKING:
     from gantrymq.broker.transactions.explanations import TransactionExplanations
@@ -119,10 +120,11 @@ class Parts:
 
 def open_waiting(
     config: LiveConfig, outside: Outside, place: Place, store: MessageStore, registries: Registries, *,
-    primary: bool = True, promoted: bool = False,
+    primary: bool = True, promoted: bool = False, ahead: DecisionsAhead | None = None,
 ) -> WaitingMessages:  # fmt: skip
     """Read what waits. Raises ConfigError or StoreError. A broker that is no ``primary`` delivers and decides nothing:
-    it reads nothing, either. ``promoted``: the log is that of another broker."""
+    it reads nothing, either. ``promoted``: the log is that of another broker. ``ahead``: what was read of it before.
+    """
     clock, disk = outside.clock, outside.disk
     delays_ms = store_config(config.current).delays_ms
     time = SteadyTime(clock, lambda: store.appended)
@@ -151,7 +153,7 @@ def open_waiting(
         place.host,
     )
     if primary:
-        coordinator.rebuild()
+        coordinator.rebuild(ahead)
     config.changed.append(lambda: coordinator.reconfigure(rules()))
     producers.came.append(coordinator.client_came)
     producers.joined.append(coordinator.producer_joined)

@@ -17,6 +17,7 @@ from gantrymq.broker.operations.operations import Operations
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.pop.lite.expiry import LOOK_SECONDS as LITE_SECONDS
 from gantrymq.broker.registries.filters import SAVE_SECONDS
+from gantrymq.broker.replication.ahead import AHEAD_SECONDS, Ahead
 from gantrymq.broker.replication.copies import Copies
 from gantrymq.broker.replication.duties import following, noting
 from gantrymq.broker.replication.election.in_sync import InSync
@@ -74,6 +75,8 @@ class OnDuty:
     """To be called by a replica whose log is its primary's."""
     group: GroupMember | None
     """None: the settings say who is primary."""
+    ahead: Ahead
+    """What a replica has read of the log, for the time when it is primary."""
 
 
 def duties_of(role: Role, on: OnDuty, *, leads: bool = True) -> list[Duty]:
@@ -117,6 +120,8 @@ def _replica(on: OnDuty) -> list[Duty]:
         on.joined, on.group, access,
     )  # fmt: skip
     notes = [] if on.group is None else noting(parts.outside.clock, parts.store)
+
+    notes.append(repeated(parts.outside.clock, AHEAD_SECONDS, "reading the log ahead", on.ahead.look))
     return [*notes, *_of_every_role(on), *follows]  # name servers tell where the primary is
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.message import flags
 from gantrymq.message.message import StoredMessage
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.store.dispatch import Dispatch
 from gantrymq.store.index.index import FOREVER_MS, QUERY_LIMIT, Index, has_key
+from gantrymq.store.linked_records import LinkedRecords
 from gantrymq.store.log.commit_log import CommitLog
-from gantrymq.store.log.records import LogWalk, has_queue_entry, made_of
+from gantrymq.store.log.records import LogWalk, has_queue_entry
 from gantrymq.store.queues.consume_queue import Entry
 from gantrymq.store.queues.queue_table import QueueTable
 from gantrymq.store.recovery.quarantine import Quarantine
@@ -31,12 +31,14 @@ class Lookup:
         quarantine: Quarantine,
         dispatch: Dispatch,
         index: Index | None,
+        linked: LinkedRecords,
     ) -> None:
         self._log = commit_log
         self._queues = queues
         self._quarantine = quarantine
         self._dispatch = dispatch
         self._index = index
+        self._linked = linked
 
     def read(self, log_offset: int) -> StoredMessage | None:
         """The visible record that starts exactly at ``log_offset``; None when none does.
@@ -109,12 +111,12 @@ class Lookup:
         """(place of the record that it was made of, its own place) of each visible copy from ``from_offset`` on, in the
         order of the log. Copies are ordinary messages that were stored elsewhere before, see ``broker.delivery``.
         """
-        position, end = max(from_offset, self._log.start), self._dispatch.position
-        while position < end:
-            walk = LogWalk(self._log.files, position, end, only=flags.ORDINARY, copies=True)
-            for place, _parsed, data, at in walk:
-                yield made_of(data, at) - 1, place
-            position = end if walk.position >= end else self._quarantine.behind(walk.position, end)
+        return ((target - 1, place) for target, place in self._linked.copies(from_offset))
+
+    def finals(self, from_offset: int) -> Iterator[tuple[int, int]]:
+        """(place of the half message, its own place) of each visible committed message from ``from_offset`` on, in the
+        order of the log, as its field says it."""
+        return self._linked.finals(from_offset)
 
     def entry(self, topic: str, queue_id: int, queue_offset: int) -> Entry | None:
         """Where a message of a queue lies; None when it is not there (any more)."""

@@ -26,6 +26,7 @@ from gantrymq.store.files.checkpoint import ALONE, Checkpoint, MarkFile, read_ch
 from gantrymq.store.files.segment import OpenFiles
 from gantrymq.store.index.index import Index
 from gantrymq.store.layout import Found, Layout, inspect
+from gantrymq.store.linked_records import LinkedRecords
 from gantrymq.store.log.appender import Appender
 from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.conditions import Condition
@@ -181,9 +182,11 @@ class MessageStore:
         self.arrivals: list[Arrival] = self._dispatch.arrivals
         self.arrivals_of = self._dispatch.arrivals_of
         self.listeners = self._dispatch.listeners
-        lookup = Lookup(self._log, self._queues, self._quarantine, self._dispatch, self._index)
+        self.linked = LinkedRecords(self._log, self._dispatch, self._quarantine)
+        """May look ahead: see there."""
+        lookup = Lookup(self._log, self._queues, self._quarantine, self._dispatch, self._index, self.linked)
         self.read, self.scan, self.query, self.entry = lookup.read, lookup.scan, lookup.query, lookup.entry
-        self.copies = lookup.copies
+        self.copies, self.finals = lookup.copies, lookup.finals
         self._derived = DerivedWriter(
             self.file_disk, self._clock, self._layout, self._log, self._queues, self._dispatch, self._index,
             self._mark_file, checkpoint,
@@ -380,6 +383,7 @@ class MessageStore:
         self._dispatch.cut(position, last, stored)
         reason = f"the log was cut at {position}, because the log that it follows continues in another way there"
         self.safety.truncated(position, StoreUnavailable(reason))
+        self.linked.truncated(position)
         self._quarantine.truncate(position)
         self._deleted.fit(self._log.start, position)
         self._earliest = (-1, -1)

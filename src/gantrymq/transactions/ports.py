@@ -45,6 +45,8 @@ class HalfStore(Protocol):
         self, from_offset: int, to_offset: int | None = None, *, only: int | None = None
     ) -> Iterator[StoredMessage]: ...
 
+    def finals(self, from_offset: int) -> Iterator[tuple[int, int]]: ...
+
     def get(
         self,
         topic: str,

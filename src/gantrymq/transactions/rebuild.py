@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gantrymq.errors import CorruptRecord, invariant
-from gantrymq.message import flags
 from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF, OP
 from gantrymq.protocol.stored_message import scan
@@ -67,8 +66,11 @@ def rebuild(
     config: TransactionConfig,
     saved: tuple[DecisionLog, Coverage] | None = None,
     notes: Iterable[Block] = (),
+    *,
+    resolved: bool = True,
 ) -> Rebuilt:
-    """Read what the store holds. ``saved``: the private file of decisions, used only when it fits the store.
+    """Read what the store holds. ``saved``: the private file of decisions, used only when it fits the store; or those
+    that were read ahead, which are not ``resolved``: nobody has looked yet for other copies of what they end.
 
     ``notes``: the private notes. Each block is taken before it is believed; when the next one is taken, it was.
     """
@@ -79,15 +81,21 @@ def rebuild(
         decisions, coverage = saved
     decisions.forget_below(half_min)
     result = Rebuilt(TransactionTable(decisions), from_file=saved is not None and decisions is saved[0])
-    open_before = decisions.undecided(half_max)
-    _apply_ops(store, decisions, coverage.next_op, (half_min, half_max))
+    open_before = decisions.undecided(half_max) if resolved else range(half_min, half_max)
+    apply_ops(store, decisions, coverage.next_op, (half_min, half_max))
     open_now = decisions.undecided(half_max)
-    ended = sorted(set(open_before).difference(open_now)) if len(open_before) > len(open_now) else []
+
+    def ended() -> list[int]:
+        return sorted(set(open_before).difference(open_now)) if len(open_before) > len(open_now) else []
+
     # Only where an Apache broker was at work can an undecided half have a copy that was decided; finding that costs a
     # look at every half that ended since.
-    relatives = any(decisions[offset] is Decision.SETTLED for offset in ended)
+    if resolved:
+        relatives = any(decisions[offset] is Decision.SETTLED for offset in ended())
+    else:
+        relatives = decisions.has(Decision.SETTLED)
     if open_now and (relatives or not _add_single_halves(store, config, open_now, notes, result)):
-        _add_chains(store, config, open_now, ended, result)
+        _add_chains(store, config, open_now, ended(), result)
     _find_parked(store, coverage.log_position, result)
     _find_final_messages(store, coverage.log_position, result)
     return result
@@ -114,21 +122,27 @@ def _same_entry(store: HalfStore, topic: str, queue_offset: int, log_offset: int
     return entry is not None and entry.log_offset == log_offset
 
 
-def _apply_ops(store: HalfStore, decisions: DecisionLog, from_op: int, halves: tuple[int, int]) -> None:
+def apply_ops(
+    store: HalfStore, decisions: DecisionLog, from_op: int, halves: tuple[int, int], most: int | None = None
+) -> int:
+    """Note what the ops say, from one on, and at most so many. ``halves``: those that the store has. Returns the first
+    op that was not read."""
     half_min, half_max = halves
-    for op in _ops(store, from_op):
+    end = store.queue_range(OP, 0)[1]
+    begin = max(from_op, store.queue_range(OP, 0)[0])
+    until = end if most is None else min(end, begin + most)
+    for op in _ops(store, begin, until):
         for half in parse_op(op.body):
             # The first decision wins, and an op that names what is not there (any more) changes nothing.
             if half_min <= half < half_max and decisions[half] is Decision.NONE:
                 decisions[half] = Decision.of_op(op.flag)
+    return max(until, begin)
 
 
-def _ops(store: HalfStore, from_op: int) -> Iterator[StoredMessage]:
-    """All op messages from one on, many with one read of the log."""
-    first, end = store.queue_range(OP, 0)
-    offset = max(from_op, first)
+def _ops(store: HalfStore, offset: int, end: int) -> Iterator[StoredMessage]:
+    """The op messages in a range, many with one read of the log."""
     while offset < end:
-        found = store.get(OP, 0, offset, OPS_PER_READ, OPS_PER_READ_BYTES)
+        found = store.get(OP, 0, offset, min(OPS_PER_READ, end - offset), OPS_PER_READ_BYTES)
         unreadable = found.next_offset - offset - found.count
         if unreadable:
             log.error(
@@ -274,9 +288,12 @@ def _find_final_messages(store: HalfStore, log_position: int, result: Rebuilt) -
         return
     by_place = {half.log_offset: half for half in result.table}
     by_place.update((log_offset, half) for half in result.table for _, log_offset in half.copies)
-    for record in store.scan(max(log_position, oldest.log_offset), only=flags.COMMITTED):
-        half = by_place.get(record.prepared_transaction_offset)
-        if half is not None and half.queue_offset in result.table and _is_final_of(record, half, store):
+    for prepared, place in store.finals(max(log_position, oldest.log_offset)):
+        half = by_place.get(prepared)
+        if half is None or half.queue_offset not in result.table:
+            continue
+        record = store.read(place)
+        if record is not None and _is_final_of(record, half, store):
             result.ended(half, Decision.COMMITTED)
 
 

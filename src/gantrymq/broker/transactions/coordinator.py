@@ -37,6 +37,7 @@ from gantrymq.store.log.conditions import Unconfirmed
 from gantrymq.store.room import Use
 from gantrymq.store.values import NewRecord, Placement
 from gantrymq.transactions.config import TransactionConfig
+from gantrymq.transactions.decisions_ahead import DecisionsAhead
 from gantrymq.transactions.history.events import EventKind
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.rebuild import rebuild
@@ -134,13 +135,15 @@ class TransactionCoordinator:
             self._store, table, self._endings, self._topics, self._producers.is_member, self.ends
         )
 
-    def rebuild(self) -> None:
-        """Learn from the store which transactions are open. Call once, before the broker listens.
+    def rebuild(self, ahead: DecisionsAhead | None = None) -> None:
+        """Learn from the store which transactions are open. Call once, before the broker listens. ``ahead``: what a
+        replica has read of the log already.
 
         A transaction whose message was delivered or parked without its op message gets it now.
         """
-        found = rebuild(self._store, self._config, self._files.decisions(), self._files.notes())
-        if not found.from_file:
+        saved = self._files.decisions() if ahead is None else ahead.saved()
+        found = rebuild(self._store, self._config, saved, self._files.notes(), resolved=ahead is None)
+        if ahead is not None or not found.from_file:
             self._files.discard_decisions()
         self._take(found.table)
         self.counts.quarantined += found.quarantined

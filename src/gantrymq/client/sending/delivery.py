@@ -91,8 +91,8 @@ class Delivery:
         self._publish: dict[str, tuple[TopicRoute, PublishQueues]] = {}
         self._provisional: set[str] = set()
         """Topics that their first message will create. Until then their route is a copy of the template topic's."""
-        self._looked_for: set[str] = set()
-        """Names of brokers that failed, while another primary of that name may appear."""
+        self._looked_for: dict[str, float] = {}
+        """Name of a broker that failed, to the time until which another primary of it is looked for."""
         self.in_flight = 0
 
     async def deliver(
@@ -176,15 +176,13 @@ class Delivery:
         return 1
 
     async def _queues_again(self, topic: str, deadline: float, before: GantryError | None) -> PublishQueues | None:
-        """The queues of the next attempt. None: there are none at the moment, and it paused; a replica is about to
-        become primary, for example. ``before``: of an earlier attempt. Without one it is raised that there are none: at
-        once if nobody has the topic, else when no time is left."""
+        """The queues of the next attempt. None: there are none at the moment, and it paused. ``before``: of an earlier
+        attempt. Without one there never were any, which is raised."""
         try:
             return await self.queues(topic, deadline)
         except RouteNotFound as error:
             missing = error  # compiled code must not wait in here
-        pause_ends = self._endpoint.clock.monotonic() + RETRY_PAUSE_S
-        if before is None and (missing.reason is not NO_PRIMARY or pause_ends >= deadline):
+        if before is None:
             raise missing
         await self._endpoint.clock.sleep(RETRY_PAUSE_S)
         return None
@@ -284,16 +282,19 @@ class Delivery:
         """A broker could not be reached or did not answer: avoid it for a while, and refresh the route."""
         if self._config.avoid_slow_brokers:
             self._faults.failed(queue.broker_name, self._endpoint.clock.monotonic())
-        if self._endpoint.running and queue.broker_name not in self._looked_for:
-            self._looked_for.add(queue.broker_name)
-            self._endpoint.tasks.start("route", self._look_for_primary(queue))
+        if self._endpoint.running:
+            begins = queue.broker_name not in self._looked_for
+            # It may have failed before, and another one may be gone now: then it is looked for as long once more.
+            self._looked_for[queue.broker_name] = self._endpoint.clock.monotonic() + LOOKS * LOOK_S
+            if begins:
+                self._endpoint.tasks.start("route", self._look_for_primary(queue))
 
     async def _look_for_primary(self, queue: MessageQueue) -> None:
         """Another broker may take the place of one that failed; then nobody waits for the old one any more."""
         routes, name = self._endpoint.routes, queue.broker_name
         before = routes.master(name)
         try:
-            for _ in range(LOOKS):
+            while self._endpoint.clock.monotonic() < self._looked_for[name]:
                 await routes.refresh([queue.topic])
                 if routes.master(name) not in (None, before):
                     if before is not None:
@@ -301,7 +302,7 @@ class Delivery:
                     break
                 await self._endpoint.clock.sleep(LOOK_S)
         finally:
-            self._looked_for.discard(name)
+            del self._looked_for[name]
 
     def _answered(self, broker_name: str, started: float) -> float:
         """Returns how long it took, in ms."""
@@ -319,17 +320,24 @@ class Delivery:
     # Queues.
 
     async def queues(self, topic: str, deadline: float | None = None) -> PublishQueues:
-        """The writable queues of a topic. For a topic that does not exist yet: the queues that it will have."""
+        """The writable queues of a topic. For a topic that does not exist yet: the queues that it will have. Until the
+        ``deadline`` it waits for a broker that has no master, because a replica may be about to become one."""
         known = self.known_queues(topic)
         if known is not None:
             return known
         if deadline is None:
             return self._publish_of(topic, await self.route(topic))
-        left_s = deadline - self._endpoint.clock.monotonic()
-        try:
-            return self._publish_of(topic, await within(self._endpoint.clock, left_s, self.route(topic)))
-        except TimeoutError as error:
-            raise TimedOut(f"looking up topic {topic!r}", self._config.send_timeout_ms) from error
+        while True:
+            left_s = deadline - self._endpoint.clock.monotonic()
+            try:
+                return self._publish_of(topic, await within(self._endpoint.clock, left_s, self.route(topic)))
+            except TimeoutError as error:
+                raise TimedOut(f"looking up topic {topic!r}", self._config.send_timeout_ms) from error
+            except RouteNotFound as error:
+                missing = error  # compiled code must not wait in here
+            if missing.reason is not NO_PRIMARY or left_s <= 2 * RETRY_PAUSE_S:
+                raise missing
+            await self._endpoint.clock.sleep(RETRY_PAUSE_S)
 
     def known_queues(self, topic: str) -> PublishQueues | None:
         """The same at once; None: they must be looked up first."""

@@ -59,6 +59,16 @@ def made_of(data: bytes | memoryview, at: int) -> int:
     return int(_LONG.unpack_from(data, start - 8)[0])
 
 
+def transaction_type(data: bytes | memoryview, at: int) -> int:
+    """One of ``message.flags``, of the record at ``data[at:]``."""
+    return data[at + 39] & flags.TRANSACTION_MASK
+
+
+def _is_linked(data: bytes | memoryview, at: int) -> bool:
+    kind = transaction_type(data, at)
+    return kind == flags.COMMITTED or (kind == flags.ORDINARY and made_of(data, at) != 0)
+
+
 def place_of(head: bytes) -> tuple[int, int, int, int]:
     """(size, queue id, queue offset, log offset) as the beginning of a record says, intact or not."""
     if len(head) < PLACE_BYTES:
@@ -187,12 +197,15 @@ class LogWalk:
     """
 
     def __init__(
-        self, files: SegmentedFile, position: int, end: int, *, only: int | None = None, copies: bool = False
-    ) -> None:
+        self, files: SegmentedFile, position: int, end: int, *, only: int | None = None, copies: bool = False,
+        linked: bool = False,
+    ) -> None:  # fmt: skip
         """``only``: give out only the records of that transaction type; the others are passed over unchecked.
-        ``copies``: likewise only those that say which record they were made of."""
+        ``copies``: likewise only those that say which record they were made of. ``linked``: likewise only those of
+        ordinary records, and all final messages of transactions."""
         self._only = only
         self._copies = copies
+        self._linked = linked
         self._files = files
         self._end = end
         self.position = position
@@ -237,6 +250,10 @@ class LogWalk:
             if not self._fits(size, segment_end) or at + size > len(data):
                 return
             if self._only is not None and magic in _MAGICS and data[at + 39] & flags.TRANSACTION_MASK != self._only:
+                self.position += size
+                at += size
+                continue
+            if self._linked and magic in _MAGICS and not _is_linked(data, at):
                 self.position += size
                 at += size
                 continue

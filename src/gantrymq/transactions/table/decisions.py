@@ -147,6 +147,10 @@ class DecisionLog:
         """How many half messages in the log have this decision."""
         return self._bytes.count(decision)
 
+    def has(self, decision: Decision) -> bool:
+        """Whether a half message has this one."""
+        return decision.value in self._bytes
+
     def undecided(self, end: int, start: int = 0, limit: int | None = None) -> list[int]:
         """Half queue offsets from ``start`` up to ``end`` without a decision, at most the first ``limit``."""
         base, known = self._base, self._bytes
