@@ -201,7 +201,7 @@ class Broker:
             self.group = GroupMember(
                 config, self._outside, store, self.address, self._records, lambda: self._watched,
                 lambda leads: self.become(Role.PRIMARY if leads else Role.REPLICA),
-                lambda: self.registration.primary[0],
+                lambda: self.registration.primary[0], lambda: self._ahead.is_done,
             )  # fmt: skip
         self._place = place
         self._registries = registries = open_registries(config, store.file_disk, clock, store.path)

@@ -62,11 +62,6 @@ class LinkedRecords:
         """What lies between these log offsets was looked at: ``begin <= end <= dispatch.position``."""
 
     @property
-    def is_done(self) -> bool:
-        """Whether everything that is visible was looked at."""
-        return self._end >= self._dispatch.position
-
-    @property
     def ahead(self) -> int:
         """Everything before this log offset was looked at."""
         return self._end

@@ -31,8 +31,8 @@ class DecisionsAhead:
 
     @property
     def is_done(self) -> bool:
-        """Whether everything that is visible was read."""
-        return self._next_op >= self._store.queue_range(OP, 0)[1]
+        """Whether little is left to be read of what is visible."""
+        return self._store.queue_range(OP, 0)[1] - self._next_op <= OPS_IN_A_PIECE
 
     def look_ahead(self) -> None:
         """Read the next piece."""

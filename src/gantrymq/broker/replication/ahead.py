@@ -25,14 +25,20 @@ class Ahead:
         self._store = store
         self.decisions: Final = DecisionsAhead(store)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether little is left to be read."""
+        rest = self._store.max_log_offset - self._store.linked.ahead
+        return rest <= PIECE_BYTES and self.decisions.is_done
+
     def look(self) -> None:
         """Read the next piece, if there is one."""
         self._store.linked.look_ahead(PIECE_BYTES)
         self.decisions.look_ahead()
 
     async def finish(self, clock: Clock) -> None:
-        """Read everything, and let others work in between."""
-        while not (self._store.linked.is_done and self.decisions.is_done):
+        """Read until little is left, and let others work in between."""
+        while not self.is_done:
             self.look()
             await clock.sleep(0)
 

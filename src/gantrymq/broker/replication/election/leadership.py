@@ -21,7 +21,7 @@ from gantrymq.broker.replication.election.record import (
     yielding,
 )  # fmt: skip
 from gantrymq.broker.replication.election.record_store import NEVER, Held, RecordStore
-from gantrymq.broker.replication.election.rules import Act, Seen, next_act, stands_early
+from gantrymq.broker.replication.election.rules import BEATS, Act, Seen, next_act, stands_early
 from gantrymq.errors import RemoteProtocolError, TimedOut, Unreachable
 from gantrymq.message.replication import ElectionState
 from gantrymq.runtime.clock import Clock
@@ -77,6 +77,10 @@ class Led(Protocol):
 
     async def follow(self) -> None:
         """Become a replica. Nothing is waited for but what is under way."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it would soon take writes as primary: it has read its log ahead."""
 
     @property
     def takes_writes(self) -> bool:
@@ -328,6 +332,9 @@ class Leadership:
         self._standing, shut = True, self._led.shut
         try:
             self._led.leave("this broker stands for election")
+            named = self.record is not None and self.record.yields == self.me.disk
+            if not self._led.is_ready and not named:  # one that is ready goes first; the record says whether there is
+                await self._clock.sleep(self._terms.lease_s / BEATS)
             await self._read()
             record = self.record
             if not self._readable or record is None or not may_stand(record, self.me.disk):

@@ -63,9 +63,11 @@ class GroupMember:
     def __init__(
         self, config: LiveConfig, outside: Outside, store: MessageStore, address: str, records: RecordStore,
         watched: Callable[[], Watched], become: Become, primary: Callable[[], str],
+        ready: Callable[[], bool],
     ) -> None:  # fmt: skip
         """``address``: for clients. ``watched``: of the role that the broker has. ``primary``: where name servers know
-        one of this name, or nothing."""
+        one of this name, or nothing. ``ready``: whether it has read its log ahead."""
+        self._ready = ready
         self._known_primary = primary
         settings = config.replication
         disk = disk_identity(
@@ -181,6 +183,10 @@ class GroupMember:
         if port is not None:
             port.last_s = 0.0  # nobody confirms any more
         await self._become(False)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready()
 
     @property
     def takes_writes(self) -> bool:
