@@ -56,6 +56,8 @@ class Load(NamedTuple):
     """Bytes of plain messages."""
     open: int = 0
     """Half messages that nobody ends."""
+    rest_s: float = 0.0
+    """Before each loss: a broker that was started again reads its log ahead meanwhile."""
 
 
 NOTHING: Final = Load()
@@ -153,6 +155,7 @@ async def play(
         await fill(group, producer, extra) if extra != NOTHING else None
         loads = [asyncio.create_task(load(producer, book, number)) for number in range(LOADS)]
         for way in ways:
+            await asyncio.sleep(extra.rest_s)
             found, lost = await lose(group, way, rng, book)
             times.append(found)
             await asyncio.sleep(rng.uniform(0.2, 2.0))
@@ -176,7 +179,7 @@ def run(root: Path, seed: int, ways: list[str], extra: Load = NOTHING) -> tuple[
     """One group. Raises AssertionError when a promise is broken."""
     rng = random.Random(seed)
     book = Watched(rng)
-    limit_s = 60 + 60 * len(ways) + extra.backlog / SLOWEST_FILL
+    limit_s = 60 + (60 + extra.rest_s) * len(ways) + extra.backlog / SLOWEST_FILL
     with Group(root, **(LARGE if extra != NOTHING else {})) as group:
         times, found = asyncio.run(asyncio.wait_for(play(group, book, rng, ways, extra), limit_s))
     del found[FIRST]
@@ -204,13 +207,16 @@ def main() -> int:
     parser.add_argument("--way", choices=WAYS, default="kill", help="how the primary is lost")
     parser.add_argument("--backlog", type=int, default=0, help="bytes of messages that are in the log before")
     parser.add_argument("--open", type=int, default=0, help="half messages that are open all the time")
+    parser.add_argument("--rest", type=float, default=0.0, help="seconds before each loss, in which brokers read ahead")
     given = parser.parse_args()
     decided = failed = refused = 0
     times: list[Times] = []
     for seed in range(given.seed, given.seed + given.runs):
         with tempfile.TemporaryDirectory() as directory:
             try:
-                book, found = run(Path(directory), seed, [given.way] * given.losses, Load(given.backlog, given.open))
+                book, found = run(
+                    Path(directory), seed, [given.way] * given.losses, Load(given.backlog, given.open, given.rest)
+                )
                 times += found
                 decided, refused = decided + len(book.answered), refused + book.refused
             except (AssertionError, TimeoutError) as error:
