@@ -17,11 +17,11 @@ from gantrymq.broker.remoting.client_session import ClientSession
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.message.replication import ElectionState, GroupState, MemberState, ReplicationState
 from gantrymq.protocol.bodies.replication import (
-    BrokerReplicasInfo,
     EpochEntry,
     EpochEntryCache,
+    GroupReplicas,
     ReplicaIdentity,
-    ReplicasInfo,
+    ReplicasOfGroups,
 )
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.command import Command, encode_response
@@ -64,9 +64,7 @@ class GroupQuestionsHandler:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise RemoteProtocolError(f"the body is not a JSON list of broker names: {error}") from error
         table = {group.name: _replicas(election, group)} if group.name in names else {}
-        return encode_response(
-            command, ResponseCode.SUCCESS, body=BrokerReplicasInfo(replicas_info_table=table).encode()
-        )
+        return encode_response(command, ResponseCode.SUCCESS, body=ReplicasOfGroups(replicas_info_table=table).encode())
 
     def epochs(self, session: ClientSession, command: Command) -> bytes:
         """GET_BROKER_EPOCH_CACHE: of the present epoch alone, since ours keep no list of earlier ones."""
@@ -83,13 +81,13 @@ def _not_supported(command: Command) -> bytes:
     return encode_response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
 
 
-def _replicas(election: ElectionState, group: GroupState) -> ReplicasInfo:
+def _replicas(election: ElectionState, group: GroupState) -> GroupReplicas:
     def identity(one: MemberState) -> ReplicaIdentity:
         return ReplicaIdentity(
             broker_name=group.name, broker_id=one.disk, broker_address=one.address, alive=one.is_here
         )
 
-    return ReplicasInfo(
+    return GroupReplicas(
         master_broker_id=group.primary_disk, master_address=election.primary, master_epoch=election.epoch,
         sync_state_set_epoch=group.beat,
         in_sync_replicas=[identity(one) for one in group.members if one.in_sync],

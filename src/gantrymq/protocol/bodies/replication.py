@@ -78,7 +78,7 @@ class ReplicaIdentity(Body, frozen=True, kw_only=True):
     alive: bool
 
 
-class ReplicasInfo(Body, frozen=True, kw_only=True):
+class GroupReplicas(Body, frozen=True, kw_only=True):
     """A group. Source: BrokerReplicasInfo.ReplicasInfo."""
 
     master_broker_id: int
@@ -89,10 +89,10 @@ class ReplicasInfo(Body, frozen=True, kw_only=True):
     not_in_sync_replicas: list[ReplicaIdentity]
 
 
-class BrokerReplicasInfo(Body, frozen=True, kw_only=True):
-    """The answer to CONTROLLER_GET_SYNC_STATE_DATA."""
+class ReplicasOfGroups(Body, frozen=True, kw_only=True):
+    """The answer to CONTROLLER_GET_SYNC_STATE_DATA. Source: BrokerReplicasInfo."""
 
-    replicas_info_table: dict[str, ReplicasInfo]
+    replicas_info_table: dict[str, GroupReplicas]
 
 
 class EpochEntry(Body, frozen=True, kw_only=True):
