@@ -36,7 +36,7 @@ LOAD: Final = Path(__file__).parent / "java" / "GrpcLoad.java"
 TOPIC, TRANSACTIONS, GROUP = "Load", "LoadTransactions", "load"
 KINDS: Final = 3
 """Kinds of work of the client."""
-CLIENT_LIMIT_S: Final = 60.0
+CLIENT_LIMIT_S: Final = 120.0
 """How long it may need beside the work."""
 THREADS: Final = 32
 BODY_BYTES: Final = 128
@@ -84,7 +84,8 @@ def measure(plan: Plan, client: Path, servers: AbstractContextManager[Served], l
             try:
                 done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, timeout=limit, check=False)
             except subprocess.TimeoutExpired as late:
-                raise NotPossible(f"the Java client did not end: {log.read_text()[-1500:]}") from late
+                said = (late.stdout or b"").decode() + log.read_text()[-1500:]
+                raise NotPossible(f"the Java client did not end within {limit:.0f} s; it said: {said}") from late
         lines = [line for line in done.stdout.decode().splitlines() if line.startswith("{")]
         found.work = [json.loads(line) for line in lines]
         if done.returncode or len(found.work) < KINDS:
