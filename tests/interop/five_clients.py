@@ -54,10 +54,35 @@ def go_client() -> list[str]:
     return [str(golang.driver("five_go"))]
 
 
+def rust_client() -> list[str]:
+    """The driver of the lines for Rust: its client has no push consumer, so it does not play the story."""
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        raise NotHere("no cargo on the PATH: these tests build a driver with the official Rust client")
+    source = DRIVERS.parent / "five_rust"
+    files = sorted(path for path in source.rglob("*") if path.is_file())
+    made = _made(f"five-rust-{hashlib.sha256(b''.join(path.read_bytes() for path in files)).hexdigest()[:12]}", lambda where: (
+        _run(cargo, "build", "-q", "--locked", "--manifest-path", str(source / "Cargo.toml"),
+             "--target-dir", str(cache() / "five-rust-target"), seconds=golang.BUILD_SECONDS),
+        shutil.copy(cache() / "five-rust-target" / "debug" / "lines", where),
+    ))  # fmt: skip
+    return [str(made / "lines")]
+
+
+def _node_lines() -> list[str]:
+    node, story = node_client()
+    return [node, shutil.copy(DRIVERS / "lines.js", Path(story).parent)]
+
+
+LINE_DRIVERS = {
+    "go": lambda: [str(golang.driver("five_go_lines"))], "java": lambda: java_client("Lines"), "node": _node_lines,
+    "python": lambda: [python_client()[0], str(DRIVERS / "lines.py")], "rust": rust_client,
+}  # fmt: skip
+"""The drivers that obey: five_driver.py."""
 CLIENTS = {"go": go_client, "java": java_client, "node": node_client, "python": python_client}
 
 
-def _made(name: str, make: Callable[[Path], None]) -> Path:
+def _made(name: str, make: Callable[[Path], object]) -> Path:
     """A directory that ``make`` fills once."""
     where = cache() / name
     with alone(name):
@@ -69,12 +94,12 @@ def _made(name: str, make: Callable[[Path], None]) -> Path:
     return where
 
 
-def _run(*command: str) -> None:
+def _run(*command: str, seconds: int = FETCH_SECONDS) -> None:
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=FETCH_SECONDS, stdin=subprocess.DEVNULL
+            command, capture_output=True, text=True, check=False, timeout=seconds, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired as late:
-        raise NotHere(f"{command[0]} did not end within {FETCH_SECONDS} s: is its registry reachable?") from late
+        raise NotHere(f"{command[0]} did not end within {seconds} s: is its registry reachable?") from late
     if done.returncode:
         raise NotHere(f"{' '.join(command[:3])} failed: {(done.stdout + done.stderr)[-400:]}")

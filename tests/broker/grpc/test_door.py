@@ -546,6 +546,19 @@ def test_priorities_go_in_and_the_highest_ones_come_out_first(tmp_path: Path) ->
     story(work, tmp_path)
 
 
+def test_a_topic_of_ordered_messages_refuses_plain_ones_of_grpc_and_takes_those_of_remoting(tmp_path: Path) -> None:
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        await running.create_topic("ordered", attributes="+message.type=FIFO")
+        refused = (await client.send(message("ordered"))).status
+        assert refused.code == Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
+        assert refused.message == "the topic ordered takes messages of type FIFO, not of type NORMAL"
+        await running.sent("ordered", b"by remoting", "")
+        ordered = message("ordered", message_type=MessageType.FIFO, message_group="g")
+        assert (await client.send(ordered)).status.code == Code.OK
+
+    story(work, tmp_path)
+
+
 def test_a_topic_of_another_type_refuses_priorities(tmp_path: Path) -> None:
     async def work(running: Cluster, client: GrpcClient) -> None:
         await running.create_topic("plain", attributes="+message.type=NORMAL")

@@ -46,6 +46,10 @@ KINDS: Final = {
     MessageType.LITE: LITE,
 }
 
+ORDERED: Final = "FIFO"
+"""The type of topics that take plain messages from clients of remoting, and none from those of gRPC: these always say
+what they send, and without a message group the order would be lost silently. Apache's proxy refuses them, too."""
+
 
 class SendingMethods:
     """What producers call."""
@@ -104,7 +108,9 @@ class SendingMethods:
     def _check_type(self, topic: TopicConfig, message_type: MessageType) -> None:
         wanted = topic.message_type or None
         kinds = accepted(wanted, topic.topic_name, checked=self._messaging.checks_types)
-        if kinds is not None and KINDS.get(message_type, NORMAL) not in kinds:
+        kind = KINDS.get(message_type, NORMAL)
+        plain_among_ordered = wanted == ORDERED and kind == NORMAL and kinds is not None
+        if plain_among_ordered or (kinds is not None and kind not in kinds):
             raise Rejected(
                 Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
                 f"the topic {topic.topic_name} takes messages of type {wanted}, not of type "
