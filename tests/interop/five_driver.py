@@ -27,6 +27,7 @@ EMPTY_POLLS = 3
 """So many receptions without a message say that there is none: one that waits may be answered by another queue."""
 QUEUES = 1
 """Of a topic, unless a line says more: a receive asks one queue at a time."""
+PATIENCE_S = 30.0
 QUICK_RETRIES = {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000] * 4}}
 
 
@@ -52,6 +53,9 @@ class Door:
     """``plain`` or ``tls``, and access key and secret key."""
     account: dict[str, str] = field(default_factory=dict)
     """Of our own tools."""
+    patient: bool = False
+    """Whether a start or a reception that fails is tried again: Apache's proxy refuses a consumer until it has taken in
+    its settings, and a cold one does not answer in the time of a client. It is to be a fair control."""
     restart: Callable[[], None] | None = None
     """Kills the broker with its door, and starts it again on the same store and ports."""
 
@@ -163,9 +167,20 @@ class Play:
         used, name = driver or self.driver, f"{self.name}c{next(self._numbers)}"
         if verb == "simple":
             words = {"wait": self.door.wait_s, **words}
-        used.ask(verb, name=name, **words)
+        self._patiently(lambda: used.ask(verb, name=name, **words))
         self._open.append((used, name))
         return name
+
+    def _patiently(self, work: Callable[[], object]) -> None:
+        end = time.monotonic() + (PATIENCE_S if self.door.patient else 0)
+        while True:
+            try:
+                work()
+                return
+            except Refused:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(1)
 
     def reader(self, topic: str, group: str | None = None, **words: object) -> str:
         """A simple consumer of a group of its own."""
@@ -181,7 +196,7 @@ class Play:
     def receive(self, consumer: str, count: int = 16, invisible: int | None = None) -> list[dict[str, Any]]:
         """What one reception brought."""
         before = len(self.driver.seen("got", consumer))
-        self.driver.ask("receive", name=consumer, count=count, invisible=invisible or 30)
+        self._patiently(lambda: self.driver.ask("receive", name=consumer, count=count, invisible=invisible or 30))
         return self.driver.seen("got", consumer)[before:]
 
     def take(self, consumer: str, count: int, *, invisible: int | None = None, ack: bool = True) -> list[str]:

@@ -16,7 +16,13 @@ from tests.interop.process import Process
 
 CHECKS = {"transactionTimeOut": "3000", "transactionCheckInterval": "3000"}
 BOTH = {**CHECKS, "recallMessageEnable": "true", "enablePropertyFilter": "true", "timerWheelEnable": "true"}
-OF_APACHE = {**OPS_AT_ONCE, "enableLmq": "true", "enableMultiDispatch": "true", "mappedFileSizeTimerLog": "52000"}
+OF_APACHE = {
+    **OPS_AT_ONCE,
+    "enableLmq": "true",
+    "enableMultiDispatch": "true",
+    "mappedFileSizeTimerLog": "52000",
+    "popFromRetryProbability": "100",
+}
 APACHE = "Apache's proxy 5.5.0"
 
 
@@ -64,7 +70,7 @@ def apaches_door(directory: Path) -> Iterator[Door]:
             ["-pc", str(conf), "-n", cluster.name_servers, "-pm", "cluster"], directory, heap_mb=512,
         )  # fmt: skip
         proxy.await_line("startup successfully")
-        yield Door(f"127.0.0.1:{port}", cluster.name_servers, wait_s=5, invisible_s=10)
+        yield Door(f"127.0.0.1:{port}", cluster.name_servers, wait_s=5, invisible_s=10, patient=True)
     finally:
         if proxy is not None:
             proxy.kill()

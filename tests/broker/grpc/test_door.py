@@ -546,6 +546,25 @@ def test_priorities_go_in_and_the_highest_ones_come_out_first(tmp_path: Path) ->
     story(work, tmp_path)
 
 
+def test_a_simple_consumer_in_order_gets_all_queues_whatever_queue_it_names(tmp_path: Path) -> None:
+    """The one for Node.js (1.0.8) names queue 0 each time."""
+
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        await running.create_topic("ordered", attributes="+message.type=FIFO")
+        running.broker.groups.update(Group(group_name="group", consume_message_orderly=True))
+        groups = [f"group {number}" for number in range(8)]
+        for group in groups:
+            one = message("ordered", group.encode(), message_type=MessageType.FIFO, message_group=group)
+            assert (await client.send(one)).status.code == Code.OK
+        found: list[bytes] = []
+        while (got := (await client.receive("ordered", queue=0))[1]) and len(found) < len(groups):
+            found += [one.body for one in got]
+            await client.ack("ordered", *got)
+        assert sorted(found) == [group.encode() for group in groups]
+
+    story(work, tmp_path)
+
+
 def test_a_topic_of_ordered_messages_refuses_plain_ones_of_grpc_and_takes_those_of_remoting(tmp_path: Path) -> None:
     async def work(running: Cluster, client: GrpcClient) -> None:
         await running.create_topic("ordered", attributes="+message.type=FIFO")

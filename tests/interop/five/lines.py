@@ -68,7 +68,7 @@ class Checker(TransactionChecker):
     def check(self, one):
         body = one.body.decode()
         say(step="check", who=self.who, body=body)
-        return DECISIONS.get(body.split()[0], TransactionResolution.UNKNOWN)
+        return DECISIONS.get(body.split()[0], TransactionResolution.TRANSACTION_RESOLUTION_UNSPECIFIED)
 
 
 def message(order):

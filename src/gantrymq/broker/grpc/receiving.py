@@ -96,8 +96,11 @@ class Receiving:
         self, caller: Caller, request: ReceiveMessageRequest, topic: str, group: str, *, in_order: bool
     ) -> PopRequest:
         expression, kind = _selector(request.filter_expression)
+        # A push consumer in order has a loop for each queue. Others get what is there, whatever queue they name: simple
+        # consumers for Node.js (1.0.8) always name queue 0. Apache's proxy never looks at the queue.
+        own_queue = in_order and request.auto_renew
         return PopRequest(
-            group, topic, request.message_queue.id if in_order else -1,
+            group, topic, request.message_queue.id if own_queue else -1,
             max(1, min(request.batch_size, RECEIVE_BATCH)), self._invisible_ms(request),
             int(_poll_seconds(caller, request) * 1000), 0, False, expression, kind, in_order,
             request.attempt_id if request.HasField("attempt_id") else None,

@@ -46,7 +46,7 @@ fn say(values: Value) {
 }
 
 fn told(error: ClientError) -> String {
-    format!("{error:?}")
+    format!("{error} {:?}", error.context())
 }
 
 fn where_to(order: &Order) -> ClientOption {
