@@ -59,19 +59,22 @@ def rust_client() -> list[str]:
     cargo = shutil.which("cargo")
     if cargo is None:
         raise NotHere("no cargo on the PATH: these tests build a driver with the official Rust client")
-    source = DRIVERS.parent / "five_rust"
+    source, target = DRIVERS.parent / "five_rust", cache() / "five-rust-target"
     files = sorted(path for path in source.rglob("*") if path.is_file())
-    made = _made(f"five-rust-{hashlib.sha256(b''.join(path.read_bytes() for path in files)).hexdigest()[:12]}", lambda where: (
-        _run(cargo, "build", "-q", "--locked", "--manifest-path", str(source / "Cargo.toml"),
-             "--target-dir", str(cache() / "five-rust-target"), seconds=golang.BUILD_SECONDS),
-        shutil.copy(cache() / "five-rust-target" / "debug" / "lines", where),
-    ))  # fmt: skip
+    state = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+
+    def make(where: Path) -> None:
+        build = [cargo, "build", "-q", "--locked", "--manifest-path", str(source / "Cargo.toml")]
+        _run(*build, "--target-dir", str(target), seconds=golang.BUILD_SECONDS)
+        shutil.copy(str(target / "debug" / "lines"), where)
+
+    made = _made(f"five-rust-{state}", make)
     return [str(made / "lines")]
 
 
 def _node_lines() -> list[str]:
     node, story = node_client()
-    return [node, shutil.copy(DRIVERS / "lines.js", Path(story).parent)]
+    return [node, shutil.copy(str(DRIVERS / "lines.js"), Path(story).parent)]
 
 
 LINE_DRIVERS = {

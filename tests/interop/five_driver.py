@@ -184,7 +184,7 @@ class Play:
 
     def reader(self, topic: str, group: str | None = None, **words: object) -> str:
         """A simple consumer of a group of its own."""
-        return self.client("simple", topic=topic, group=group or self.group(), **words)
+        return self.client("simple", topic=topic, group=group or self.group(), **words)  # type: ignore[arg-type]
 
     def send(self, topic: str, *bodies: str, producer: str = "", **words: object) -> str:
         """The text of the last answer: the recall handle."""

@@ -1,8 +1,8 @@
 """Plays all lines with all official clients of RocketMQ 5: ``python -m tests.interop.five_lines``.
 
-At the door of our broker, and, as control, at Apache's proxy 5.5.0. Every line that is ok at Apache's must be ok here: if
-one is not, the command ends with 1. ``--write`` writes docs/grpc-clients.md. It takes some minutes, and first compiles the
-drivers for Go and Rust, once.
+At the door of our broker, and, as control, at Apache's proxy 5.5.0. Every line that is ok at Apache's must be ok here:
+if one is not, the command ends with 1. ``--write`` writes docs/grpc-clients.md. It takes some minutes, and first
+compiles the drivers for Go and Rust, once.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def our_door(directory: Path, **settings: object) -> Iterator[Door]:
     broker: list[Process] = []
 
     def start() -> None:
-        broker.append(cluster.start_broker(grpcPort=port, listenPort=listen, **BOTH, **settings))
+        broker.append(cluster.start_broker(grpcPort=port, listenPort=listen, **BOTH, **settings))  # type: ignore[arg-type]
 
     def restart() -> None:
         broker[-1].kill()
@@ -54,17 +54,14 @@ def apaches_door(directory: Path) -> Iterator[Door]:
     proxy: Process | None = None
     try:
         cluster.start_name_server()
-        cluster.start_broker(**BOTH, **OF_APACHE)
+        cluster.start_broker(**BOTH, **OF_APACHE)  # type: ignore[arg-type]
         port, conf = free_port(), directory / "proxy.json"
         settings = {
             "rocketMQClusterName": "DefaultCluster", "namesrvAddr": cluster.name_servers, "grpcServerPort": port,
             "remotingListenPort": free_port(), "proxyMode": "CLUSTER",
         }  # fmt: skip
         conf.write_text(json.dumps(settings))
-        for name in ("proxy",):
-            (directory / "conf" / f"logback_{name}.xml").write_text(
-                '<configuration><root level="OFF"/></configuration>\n'
-            )
+        (directory / "conf" / "logback_proxy.xml").write_text('<configuration><root level="OFF"/></configuration>\n')
         proxy = JavaProcess(
             "proxy", [jars], "org.apache.rocketmq.proxy.ProxyStartup",
             ["-pc", str(conf), "-n", cluster.name_servers, "-pm", "cluster"], directory, heap_mb=512,

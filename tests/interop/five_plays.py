@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tests.interop.five_driver import EMPTY_POLLS, QUICK_RETRIES, Driver, Play
+from tests.interop.five_driver import QUICK_RETRIES, Driver, Play, Refused
 
 Played = Callable[[Play], None]
 LONG_S = 20
 """A delay in which a message can be recalled on a busy machine."""
 TWO_CHECKS_S = 7
+NO_DOOR = "its broker has no door that would end with it"
 MEBI = 1 << 20
 
 
@@ -57,10 +60,10 @@ def code_is(text: str, *codes: str) -> None:
 # Normal messages
 
 
-def _field(words: dict[str, str], key: str, wanted: str) -> Callable[[Play], None]:
+def _field(words: Mapping[str, object], key: str, wanted: object) -> Callable[[Play], None]:
     def play(p: Play) -> None:
         topic = p.topic("FIFO" if "group" in words else "NORMAL")
-        p.send(topic, "one", **words)
+        p.send(topic, "one", **words)  # type: ignore[arg-type]
         reader = p.reader(topic)
         p.take(reader, 1)
         expect(p.driver.seen("got", reader)[0].get(key), wanted)
@@ -212,7 +215,7 @@ def _lite(p: Play, **words: object) -> tuple[str, str, str]:
     """Topic, reader of its lite topic ``a``, producer."""
     topic = p.topic("LITE")
     group = p.group(attributes={"lite.bind.topic": topic}, group_retry_policy=QUICK_RETRIES)
-    reader = p.client("lite", topic=topic, group=group, **words)
+    reader = p.client("lite", topic=topic, group=group, **words)  # type: ignore[arg-type]
     p.driver.ask("subscribe", name=reader, lite="a")
     return topic, reader, p.client("producer", topic=topic)
 
@@ -580,4 +583,42 @@ def _(p: Play) -> None:
     expect(p.take(p.reader(held), 1), ["unknown before"])
 
 
-assert len({one.name for one in LINES}) == len(LINES) and EMPTY_POLLS
+@line(
+    "restart: of what is sent meanwhile, nothing that was taken is lost", short=False, ours_alone=NO_DOOR, restarts=True
+)
+def _(p: Play) -> None:
+    topic = p.topic()
+    producer = p.client("producer", topic=topic)
+    taken: list[str] = []
+
+    def send() -> None:
+        for number in range(60):
+            with suppress(Refused):  # it is away: nobody was told that the message is there
+                p.send(topic, f"body {number}", producer=producer)
+                taken.append(f"body {number}")
+
+    with ThreadPoolExecutor(1) as threads:
+        sending = threads.submit(send)
+        p.driver.until(lambda: len(taken) > 10, "the first of them")
+        assert p.door.restart is not None
+        p.door.restart()
+        sending.result()
+    reader, found = p.reader(topic), list[str]()
+    while missing := {*taken} - {*found}:
+        found += p.take(reader, 1)
+        assert len(found) <= 120, f"{missing} are lost"
+
+
+@line("restart: a push consumer goes on", short=False, ours_alone=NO_DOOR, restarts=True)
+def _(p: Play) -> None:
+    topic = p.topic()
+    consumer = p.client("push", topic=topic, group=p.group())
+    p.send(topic, "before")
+    p.bodies(consumer, 1)
+    assert p.door.restart is not None
+    p.door.restart()
+    p.send(topic, "after")
+    p.driver.until(lambda: "after" in p.bodies(consumer, 1), "the message after the restart")
+
+
+assert len({one.name for one in LINES}) == len(LINES)

@@ -198,7 +198,7 @@ public class Lines {
 
     public static void main(String[] arguments) throws Exception {
         ClientConfigurationBuilder settings = ClientConfiguration.newBuilder().setEndpoints(arguments[0])
-            .enableSsl(arguments[1].equals("tls")).setRequestTimeout(Duration.ofSeconds(5));
+            .enableSsl(arguments[1].equals("tls")).setRequestTimeout(Duration.ofSeconds(15));
         if (arguments.length > 2) {
             settings.setCredentialProvider(new StaticSessionCredentialsProvider(arguments[2], arguments[3]));
         }

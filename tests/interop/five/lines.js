@@ -5,7 +5,7 @@ const {
 } = require('rocketmq-client-nodejs');
 
 const [endpoints, tls, accessKey, accessSecret] = process.argv.slice(2);
-const where = { endpoints, namespace: '', sslEnabled: tls === 'tls', requestTimeout: 5000 };
+const where = { endpoints, namespace: '', sslEnabled: tls === 'tls', requestTimeout: 15000 };
 if (accessKey) where.sessionCredentials = { accessKey, accessSecret };
 const [UNKNOWN, COMMIT, ROLLBACK] = [0, 1, 2];
 const SQL = 2;

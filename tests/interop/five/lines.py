@@ -26,7 +26,7 @@ from rocketmq import (
 from rocketmq.grpc_protocol import FilterType
 
 ENDPOINT, TLS, *KEYS = sys.argv[1:]
-WHERE = ClientConfiguration(ENDPOINT, Credentials(*KEYS), request_timeout=5)
+WHERE = ClientConfiguration(ENDPOINT, Credentials(*KEYS), request_timeout=15)
 OWN = {"tls_enable": TLS == "tls"}
 DECISIONS = {"commit": TransactionResolution.COMMIT, "rollback": TransactionResolution.ROLLBACK}
 LARGE = 200  # bytes of a body that is not shown
@@ -42,8 +42,9 @@ def say(**values):
 def show(who, one):
     body = one.body.decode()
     got[who, body] = one
+    shown = body if len(body) < LARGE else f"large {len(body)}"
     say(
-        step="got", who=who, body=body if len(body) < LARGE else f"large {len(body)}", attempt=one.delivery_attempt or 1,
+        step="got", who=who, body=shown, attempt=one.delivery_attempt or 1,
         tag=one.tag or "", keys=" ".join(sorted(one.keys)), property=one.properties.get("a", ""),
         group=one.message_group or "", lite=one.lite_topic or "", priority=str(one.priority or 0),
     )  # fmt: skip

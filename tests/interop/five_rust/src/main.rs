@@ -54,13 +54,14 @@ fn where_to(order: &Order) -> ClientOption {
     let mut made = ClientOption::default();
     made.set_access_url(words[0].clone());
     made.set_enable_tls(words[1] == "tls");
-    made.set_timeout(Duration::from_secs(5));
+    made.set_timeout(Duration::from_secs(15));
     if words.len() > 2 {
         made.set_access_key(words[2].clone());
         made.set_secret_key(words[3].clone());
     }
     if let Some(wait) = order.get("wait") {
-        made.set_long_polling_timeout(Duration::from_secs(wait.parse().unwrap()));
+        // The client gives up the call after this time alone, also where the server is about to answer.
+        made.set_long_polling_timeout(Duration::from_secs(wait.parse::<u64>().unwrap().max(5)));
     }
     made
 }
