@@ -60,8 +60,8 @@ fn where_to(order: &Order) -> ClientOption {
         made.set_secret_key(words[3].clone());
     }
     if let Some(wait) = order.get("wait") {
-        // The client gives up the call after this time alone, also where the server is about to answer.
-        made.set_long_polling_timeout(Duration::from_secs(wait.parse::<u64>().unwrap().max(5)));
+        // The client gives up the call after this time alone, and Apache's proxy refuses one that has less than 5 s left.
+        made.set_long_polling_timeout(Duration::from_secs(wait.parse::<u64>().unwrap().max(8)));
     }
     made
 }
