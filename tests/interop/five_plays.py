@@ -564,7 +564,7 @@ line("refused: a normal message to a topic of transactions")(_wrong_type("TRANSA
 
 
 @line(
-    "restart: messages and halves outlive SIGKILL of broker and door",
+    "restart: messages and halves outlive SIGKILL of broker and door, and the commit is taken",
     short=False,
     ours_alone="it has no door in its broker",
     restarts=True,
@@ -579,7 +579,7 @@ def _(p: Play) -> None:
     p.door.restart()
     reader = p.reader(topic)
     expect(sorted(p.take(reader, 5)), ORDERED)
-    p.driver.ask("end", transaction=held, how="commit")
+    p.commit_after_restart(held)
     expect(p.take(p.reader(held), 1), ["unknown before"])
 
 
