@@ -43,7 +43,7 @@ client: at the [gRPC door](grpc.md) of a GantryMQ broker, and as a control at Ap
 |---|---|
 | `ok` | it works here, and at Apache's proxy |
 | `ok here` | it works here, and not at Apache's proxy |
-| `neither` | it works at neither of them: the client cannot do it |
+| `neither` | it works at neither of them |
 | `absent` | this version of the client has no such thing |
 | `ok, no control` | it works here; Apache's proxy is no control for it |
 | `MISSED` | it works at Apache's proxy, and not here |
