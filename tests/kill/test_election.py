@@ -16,5 +16,5 @@ from tests.kill.group import Etcd
 def test_a_group_elects_another_primary_and_nothing_answered_is_lost_or_asked_again(tmp_path: Path) -> None:
     seed = secrets.randbelow(1 << 32)
     print(f"seed {seed}")
-    _, times = run(tmp_path, seed, ["kill", "stop", "pause"])
+    _, times = run(tmp_path, seed, ["kill", "stop", "handover", "pause"])
     print("nothing was decided for", times)
