@@ -93,6 +93,24 @@ def test_files_are_opened_by_runtime_only() -> None:
     assert not bad, "use a Disk (gantrymq.runtime.disk): " + ", ".join(bad)
 
 
+def test_no_class_uses_its_methods_while_it_is_made() -> None:
+    """Compiled, a class does not have them yet, and importing its module fails. Other names for one method are fine."""
+    bad = [
+        f"{path.relative_to(ROOT)}:{one.lineno}"
+        for path, tree in modules()
+        for made in ast.walk(tree)
+        if isinstance(made, ast.ClassDef) and "spark" not in path.relative_to(PACKAGE).parts
+        for one in made.body
+        if isinstance(one, ast.Assign | ast.AnnAssign) and isinstance(one.value, ast.Dict | ast.List | ast.Tuple)
+        if {node.id for node in ast.walk(one.value) if isinstance(node, ast.Name)} & methods_of(made)
+    ]
+    assert not bad, "make the table in __init__: " + ", ".join(bad)
+
+
+def methods_of(made: ast.ClassDef) -> set[str]:
+    return {one.name for one in made.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
 def test_no_module_is_too_long() -> None:
     long = {
         str(path.relative_to(ROOT)): lines

@@ -71,11 +71,11 @@ async def newer_offsets(stage: OurStage) -> Observed:
 def _believe_the_offsets(patch: Patch) -> None:
     made = transaction_coordinator.TransactionCoordinator.rebuild
 
-    def rebuild_from_offset(coordinator: transaction_coordinator.TransactionCoordinator) -> None:
+    def rebuild_from_offset(coordinator: transaction_coordinator.TransactionCoordinator, ahead: Any = None) -> None:
         start = coordinator._files._offsets.get(TRANSACTION_GROUP, HALF, 0) or 0  # type: ignore[attr-defined]
 
-        def skipping(*facts: Any) -> Rebuilt:
-            found = rebuild(*facts)
+        def skipping(*facts: Any, **more: Any) -> Rebuilt:
+            found = rebuild(*facts, **more)
             for half in list(found.table):
                 if half.queue_offset < start:
                     found.table.remove(half)
@@ -83,7 +83,7 @@ def _believe_the_offsets(patch: Patch) -> None:
 
         with patch.context() as inner:
             inner.setattr(transaction_coordinator, "rebuild", skipping)
-            made(coordinator)
+            made(coordinator, ahead)
 
     patch.setattr(transaction_coordinator.TransactionCoordinator, "rebuild", rebuild_from_offset)
 

@@ -36,7 +36,7 @@ async def _broker_away(stage: Stage) -> Observed:
 
 
 def _forget(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TransactionCoordinator, "rebuild", lambda _coordinator: None)
+    patch.setattr(TransactionCoordinator, "rebuild", lambda _coordinator, _ahead=None: None)
 
 
 CASES = [

@@ -2,60 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from tests.interop.five_driver import QUICK_RETRIES, Driver, NotInThisClient, Play, Refused
+from tests.interop.five_line import LINES, code_is, expect, line
 
-Played = Callable[[Play], None]
 LONG_S = 20
 """A delay in which a message can be recalled on a busy machine."""
 TWO_CHECKS_S = 7
 NO_DOOR = "its broker has no door that would end with it"
 MEBI = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """``play`` raises where the client does not get what it should."""
-
-    name: str
-    play: Callable[[Play], None]
-    short: bool
-    """Whether the short run has it: nothing in it waits for time to go by."""
-    ours_alone: str = ""
-    """Why Apache's proxy is no control."""
-    restarts: bool = False
-    """Whether it restarts the broker; then no other line is played beside it."""
-
-
-LINES: list[Line] = []
-
-
-def line(name: str, *, short: bool = True, ours_alone: str = "", restarts: bool = False) -> Callable[[Played], Played]:
-    """Put a function into the table."""
-
-    def add(play: Played) -> Played:
-        LINES.append(Line(name, play, short, ours_alone, restarts))
-        return play
-
-    return add
-
-
-def expect(found: object, wanted: object) -> None:
-    assert found == wanted, f"{found!r} instead of {wanted!r}"
-
-
-def code_is(text: str, *codes: str) -> None:
-    """A client that tells the code of an answer tells one of these. Some keep it to themselves, some refuse alone."""
-    told = re.findall(r"\b[45]\d{4}\b", text)
-    assert not told or set(told) & set(codes), f"{text!r} has none of {codes}"
-
 
 # Normal messages
 

@@ -182,8 +182,8 @@ def no_op_for_a_torn_pair(patch: pytest.MonkeyPatch) -> None:
     """Recovery knows the half as committed and does not write that down."""
     whole = rebuild.rebuild
 
-    def without_ops(*arguments: Any) -> Any:
-        found = whole(*arguments)
+    def without_ops(*arguments: Any, **more: Any) -> Any:
+        found = whole(*arguments, **more)
         found.missing_ops.clear()
         return found
 

@@ -79,7 +79,7 @@ class EtcdRecords:
         self._access = access or EtcdAccess()
         if self._access.user:
             self._access.password()
-        self._token = ""
+        self._token = ""  # nosec B105 # there is none yet
         self._urls = list(urls)
         self._timeout_s = timeout_s
         self.key: Final = f"{FOLDER}/{cluster}/{name}/primary"
@@ -135,7 +135,7 @@ class EtcdRecords:
 
     async def _authenticate(self, url: str) -> None:
         """Get a token. Raises RemoteProtocolError, which says what to do, when etcd does not know this user."""
-        self._token = ""
+        self._token = ""  # nosec B105 # there is none yet
         access = self._access
         try:
             words = json.dumps({"name": access.user, "password": access.password()}).encode()

@@ -145,6 +145,10 @@ class Leadership:
         self._standing = False
         self._handover: _Handover | None = None
         self._woken = asyncio.Event()
+        self._acts: Final = {
+            Act.CREATE: self._create, Act.STAND: self._stand, Act.BEAT: self._beat, Act.CHANGE_SET: self._change_set,
+            Act.STEP_DOWN: self._step_down,
+        }  # fmt: skip
         self._stepping = False
         """Whether it is becoming a replica: until it is one, it does nothing else."""
 
@@ -226,7 +230,7 @@ class Leadership:
             await self._hand_over(handover)
         act = next_act(self._seen())
         if act is not Act.WAIT:
-            await self._ACTS[act](self)
+            await self._acts[act]()
 
     def _seen(self) -> Seen:
         now, terms, led = self._clock.monotonic(), self._terms, self._led
@@ -449,8 +453,3 @@ class Leadership:
             if self.epoch:
                 led.resume()
             raise
-
-    _ACTS: Final = {
-        Act.CREATE: _create, Act.STAND: _stand, Act.BEAT: _beat, Act.CHANGE_SET: _change_set,
-        Act.STEP_DOWN: _step_down,
-    }  # fmt: skip
