@@ -121,10 +121,11 @@ RULES: Final = ("gantrymq.broker.", "gantrymq.transactions.")
 DOORS: Final = ("gantrymq.broker.remoting.", "gantrymq.broker.http.", "gantrymq.broker.grpc.")
 OF_OTHERS: Final = (
     "gantrymq.broker.upkeep.registration", "gantrymq.broker.upkeep.name_server_routes",
-    "gantrymq.broker.replication.tables",
+    "gantrymq.broker.replication.tables", "gantrymq.broker.replication.authentication",
 )  # fmt: skip
-"""The broker as a client of name servers and of its primary, which speak remoting; ``broker.py`` makes the account that
-it signs with."""
+"""The broker as a client of name servers and of its primary, which speak remoting, and its proof to the latter."""
+SIGNERS: Final = ("gantrymq.broker.broker", "gantrymq.broker.replication.duties")
+"""They make the account that the broker signs with."""
 DISK: Final = ("stored_message", "message_ids", "hosts", "lenient_json", "trace_records", "files.")
 """The modules of ``protocol`` that are the disk format."""
 
@@ -138,5 +139,5 @@ def beyond_the_disk(drawn: Arrows) -> list[str]:
         if name.startswith(RULES) and not name.startswith(DOORS) and name not in OF_OTHERS
         for target in sorted(targets)
         if target.startswith("gantrymq.protocol.") and not target.startswith(allowed)
-        if (name, target) != ("gantrymq.broker.broker", "gantrymq.protocol.signature")
+        if not (name in SIGNERS and target == "gantrymq.protocol.signature")
     ]

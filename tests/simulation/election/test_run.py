@@ -69,14 +69,14 @@ def _one_is_enough(patch: Patch) -> None:
 
 def _answers_before_the_record(patch: Patch) -> None:
     """A primary forgets a member that is away, and asks the record afterwards."""
-    change = Leadership._ACTS[leadership.Act.CHANGE_SET]
+    change = Leadership._change_set
 
     async def changes(self: Leadership) -> None:
         assert self.in_sync is not None
         self.in_sync.take(self.in_sync.right())
         await change(self)
 
-    patch.setitem(Leadership._ACTS, leadership.Act.CHANGE_SET, changes)
+    patch.setattr(Leadership, "_change_set", changes)
 
 
 DEFECTS: dict[str, tuple[Callable[[Patch], None], range]] = {

@@ -87,7 +87,7 @@ def _settle_a_neighbour(patch: Patch) -> None:
 
 
 def _forget_decisions(patch: Patch) -> None:
-    patch(rebuild, "_apply_ops", lambda *facts: None)
+    patch(rebuild, "apply_ops", lambda *facts: None)
     patch(rebuild, "_find_final_messages", lambda *facts: None)
     patch(DecisionFile, "load", lambda self: None)
 
@@ -193,7 +193,7 @@ MUTATIONS = (
     Mutation("a rollback commits", lambda p: p(TransactionEndings, "roll_back", _commit_what_is_rolled_back), 5),
     Mutation("a commit rolls back", lambda p: p(TransactionEndings, "commit", _roll_back_what_is_committed), 5),
     Mutation("an op message settles the next half", _settle_a_neighbour, 50),
-    Mutation("op messages are not read at the start", lambda p: p(rebuild, "_apply_ops", lambda *facts: None), 50),
+    Mutation("op messages are not read at the start", lambda p: p(rebuild, "apply_ops", lambda *facts: None), 50),
     Mutation("decisions are forgotten at the start", _forget_decisions, 50),
     Mutation("a torn pair is not completed", lambda p: p(rebuild, "_find_final_messages", lambda *facts: None), 300),
     Mutation("retried halves are not joined", lambda p: p(TransactionTable, "to_join", lambda *facts: None), 300),
