@@ -29,6 +29,8 @@ class Model:
         self.streams = {number: self.pair.open(number, end=True) for number in NUMBERS}
         self.window = self.first = FIRST_WINDOW
         self.windows = dict.fromkeys(NUMBERS, FIRST_WINDOW)
+        self.asked = list[int]()
+        """First windows that the server has not confirmed. Those of clients for C++ count from there on only."""
         self.wanted = dict.fromkeys(NUMBERS, b"")
         self.got = dict.fromkeys(NUMBERS, b"")
         self.ending: set[int] = set()
@@ -52,8 +54,7 @@ class Model:
             self.window += size
             self.pair.say(frames.more_room(0, size))
         elif what == "first window":
-            self.windows = {one: have + size - self.first for one, have in self.windows.items()}
-            self.first = size
+            self.asked.append(size)
             self.pair.settings(Setting.INITIAL_WINDOW_SIZE, size)
         else:
             self.over.add(number)
@@ -68,6 +69,10 @@ class Model:
                 self.windows[one.stream] -= len(one.payload)
                 assert self.window >= 0
                 assert not one.payload or self.windows[one.stream] >= 0
+            elif one.kind == Frame.SETTINGS and one.flags & Flag.ACK and self.asked:
+                size = self.asked.pop(0)
+                self.windows = {number: have + size - self.first for number, have in self.windows.items()}
+                self.first = size
             elif one.kind == Frame.HEADERS and one.flags & Flag.END_STREAM:
                 assert self.got[one.stream] == self.wanted[one.stream], "the end came before the rest"
                 self.over.add(one.stream)

@@ -264,9 +264,12 @@ class Http2Connection:
         said = frames.pairs(payload)
         self._budget.spend(budget.ANSWERED + len(said), self._now)
         self._settled = True
+        out = self.sending.out
+        before = len(out)
         for name, value in said:
             self._change(name, value)
-        self.sending.out.append(ACK_OF_SETTINGS)
+        # In front of what a larger window or frame lets go: for the client they are larger from here on only.
+        out.insert(before, ACK_OF_SETTINGS)
 
     def _change(self, name: int, value: int) -> None:
         sending = self.sending
