@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantrymq.broker.delivery.timer_rules import TimerRules, delivery, due_ms, name_of, park_for, withdrawn_by
+from gantrymq.broker.delivery.timer_rules import (
+    TimerRules,
+    can_be_of,
+    delivery,
+    due_ms,
+    name_of,
+    park_for,
+    withdrawn_by,
+)  # fmt: skip
 from gantrymq.errors import MessageIllegal
 from gantrymq.message import properties, system_topics
 from gantrymq.message.message import StoredMessage
@@ -104,6 +112,21 @@ def test_what_comes_too_late_joins_the_next_slot_that_is_delivered() -> None:
     late = unit(TIMER_OUT_MS=NOW - 5250, not_before=NOW - 1250)
     assert (late.time_ms, late.delay_ms) == (NOW - 1250, 0)
     assert unit(TIMER_OUT_MS=NOW - 5250, not_before=NOW + 750).time_ms == NOW + 750
+
+
+@given(seconds=st.integers(-HOUR // 1000, 72 * 3600), lost=st.integers(1, 5), late=st.integers(-3, 3))
+def test_a_unit_of_which_a_power_cut_left_a_part_is_told_from_a_whole_one(seconds: int, lost: int, late: int) -> None:
+    """An acknowledged message was lost so: its slot seemed to be delivered. Another one came too early."""
+    message = waiting(TIMER_OUT_MS=NOW - 250 + seconds * 1000, REAL_TOPIC="T")
+    made = RULES.unit_of(message, NOW, NOW - 250 + late * 1000)
+    assert made is not None and can_be_of(message, made)
+    torn = made._replace(written_ms=made.written_ms >> 8 * lost << 8 * lost)
+    if made.magic & ROLL:
+        assert not can_be_of(message, torn) or torn.written_ms % 100 == 0
+    elif torn.time_ms < NOW - 250 + seconds * 1000:
+        assert not can_be_of(message, torn)
+    if made.magic & ROLL:
+        assert not can_be_of(message, made._replace(magic=DEFAULT)), "it would come when it is to be rolled"
 
 
 def test_delivery_and_rolling() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 
 from gantrymq.broker.delivery.delivered import NOWHERE, Noted
+from gantrymq.broker.delivery.timer_rules import can_be_of
 from gantrymq.message.system_topics import TIMER
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.recovery.cases import Case
@@ -49,7 +50,11 @@ def first_copy(store: MessageStore, timer_log: TimerLog, copies: Mapping[int, in
 
 
 def known_units(store: MessageStore) -> Callable[[Unit], bool]:
-    """A test for units whose message is in the log, asked in their order."""
+    """A test for units whose message is in the log, asked in their order.
+
+    After a crash a unit may have only some of its bytes, or name a place that now holds something else. What would be
+    delivered too early, or be taken for delivered, is no unit, and neither is what follows: it is noted again.
+    """
     clean = store.recovered.case is Case.CLEAN
     offset, end = store.queue_range(TIMER, 0)
 
@@ -59,11 +64,13 @@ def known_units(store: MessageStore) -> Callable[[Unit], bool]:
             return True
         if clean:
             return unit.log_offset + unit.size <= store.max_log_offset
-        # After a crash a unit may be torn, or name a place that now holds something else.
         while offset < end:
             entry = store.entry(TIMER, 0, offset)
             if entry is not None and entry.log_offset >= unit.log_offset:
-                return (entry.log_offset, entry.size) == (unit.log_offset, unit.size)
+                if (entry.log_offset, entry.size) != (unit.log_offset, unit.size):
+                    return False
+                message = store.read(unit.log_offset)
+                return message is None or can_be_of(message, unit)
             offset += 1
         return False
 

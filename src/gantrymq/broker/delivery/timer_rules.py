@@ -20,6 +20,8 @@ from gantrymq.protocol.hosts import pack_host
 from gantrymq.store.timer_log import DEFAULT, DELETE, FIRST, ROLL, Unit
 from gantrymq.store.values import NewRecord
 
+LEAST_PRECISION_MS: Final = 100
+"""Each precision that RocketMQ has (``timerPrecisionMs``) is a multiple of it."""
 _LONG: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _ADDED: Final = frozenset({properties.TIMER_ENQUEUE_MS, properties.TIMER_DEQUEUE_MS, properties.TIMER_ROLL_TIMES})
 
@@ -79,6 +81,16 @@ class TimerRules:
         return Unit(
             FIRST, magic, written, time - written, message.log_offset, message.size, java_hash(topic) if topic else 0
         )
+
+
+def can_be_of(message: StoredMessage, unit: Unit) -> bool:
+    """Whether ``unit_of`` can have made this unit of this message; no: some of its bytes are not what was written."""
+    out = properties.find(message.properties_text, properties.TIMER_OUT_MS)
+    if out is None or _LONG.fullmatch(out) is None:
+        return False
+    if unit.magic & ROLL:
+        return unit.time_ms < int(out) and unit.written_ms % LEAST_PRECISION_MS == 0
+    return unit.time_ms >= int(out)
 
 
 def is_order(unit: Unit) -> bool:
