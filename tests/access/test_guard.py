@@ -165,7 +165,7 @@ def test_a_user_without_policies_gets_no_answer_that_tells_anything(
         RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT, RequestCode.CHECK_CLIENT_CONFIG,
         RequestCode.BATCH_ACK_MESSAGE, RequestCode.END_TRANSACTION, RequestCode.END_HALVES,
         RequestCode.VIEW_MESSAGE_BY_ID, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, RequestCode.LITE_SUBSCRIPTION_CTL,
     }  # fmt: skip
     assert needed or code in quiet
     # With the signature of a super user the guard stops nothing; what is malformed, the operation says.

@@ -35,9 +35,11 @@ def tree(pid: int) -> list[int]:
     """A process and all below it."""
     found = [pid]
     for one in found:
-        for task in Path(f"/proc/{one}/task").iterdir():
-            with contextlib.suppress(FileNotFoundError):  # the thread ended meanwhile
-                found += [int(child) for child in (task / "children").read_text().split()]
+        with contextlib.suppress(FileNotFoundError):  # the process ended meanwhile
+            tasks = list(Path(f"/proc/{one}/task").iterdir())
+            for task in tasks:
+                with contextlib.suppress(FileNotFoundError):  # the thread ended meanwhile
+                    found += [int(child) for child in (task / "children").read_text().split()]
     return found
 
 
