@@ -120,7 +120,6 @@ def _replica(on: OnDuty) -> list[Duty]:
         on.joined, on.group, access,
     )  # fmt: skip
     notes = [] if on.group is None else noting(parts.outside.clock, parts.store)
-
     notes.append(repeated(parts.outside.clock, AHEAD_SECONDS, "reading the log ahead", on.ahead.look))
     return [*notes, *_of_every_role(on), *follows]  # name servers tell where the primary is
 

@@ -20,9 +20,8 @@ from gantrymq.store.recovery.quarantine import Quarantine
 
 MOST: Final = 2_000_000
 """Records that are remembered of each kind, 16 bytes each. Older ones are read from the log again."""
-
-
 HEAD_BYTES: Final = 4096
+"""By so much a piece is longer when it does not hold the beginning of one record."""
 
 
 class _Known:

@@ -2,8 +2,8 @@
 
 Our groups have no controller: each broker of one answers as a controller whose leader is the primary, so that
 ``mqadmin getControllerMetaData -a BROKER``, ``getSyncStateSet -a BROKER`` and ``getBrokerEpoch`` work. Outside of a
-group the answers are those of Apache's broker without a controller. Source: ControllerRequestProcessor,
-AdminBrokerProcessor.getBrokerEpochCache; reference "replication", section 5.
+group they are refused, in words like those of Apache's broker without a controller, which no test compares. Source:
+ControllerRequestProcessor, AdminBrokerProcessor.getBrokerEpochCache; reference "replication", section 5.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gantrymq.protocol.command import Command, encode_response
 from gantrymq.protocol.headers.tools import ControllerMetadata
 
 NO_GROUP: Final = "this request only for controllerMode"
-"""Apache's words. Ours: etcdAddr is not set, or there is no primary yet."""
+"""Like Apache's words. Ours: etcdAddr is not set, or there is no primary yet."""
 
 
 class GroupQuestionsHandler:
