@@ -111,6 +111,14 @@ def methods_of(made: ast.ClassDef) -> set[str]:
     return {one.name for one in made.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
+def test_nothing_runs_in_a_child_between_fork_and_program() -> None:
+    """That needs a fork of a process with threads, which stood still once in a while; see tests/support/tied.py."""
+    word = "preexec" + "_fn"
+    explained = ROOT / "tests" / "support" / "tied.py"
+    bad = [str(path.relative_to(ROOT)) for path, text in texts().items() if f"{word}=" in text and path != explained]
+    assert not bad, f"start the program with tied(command), or through sh, instead of {word}: {bad}"
+
+
 def test_no_module_is_too_long() -> None:
     long = {
         str(path.relative_to(ROOT)): lines

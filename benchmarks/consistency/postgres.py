@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import psycopg
+from tests.support.tied import tied
 
 from benchmarks.apache import NotPossible
-from benchmarks.consistency.roles import dies_with_parent
 from gantrymq.demo.ports import free_port
 
 START_LIMIT_S: Final = 60.0
@@ -59,11 +59,10 @@ class Postgres:
         begun = time.monotonic()
         command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port)]
         command += [f"--{name}={value}" for name, value in SETTINGS.items()]
-        child: dict[str, Any] = {} if self._user is None else {"user": self._user, "group": self._user}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
-                preexec_fn=dies_with_parent(signal.SIGQUIT), **child,
+                tied(command, signal.SIGQUIT, self._user), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+                start_new_session=True,
             )  # fmt: skip
         while True:
             with suppress(psycopg.OperationalError), self.connect("postgres"):

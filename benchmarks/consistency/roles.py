@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import select
@@ -10,29 +9,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from signal import Signals
 from typing import Any, Final
+
+from tests.support.tied import tied
 
 from benchmarks.apache import NotPossible
 from benchmarks.processes import await_route
 from gantrymq.demo.ports import free_port
 
-PR_SET_PDEATHSIG: Final = 1
 START_LIMIT_S: Final = 60.0
 STOP_LIMIT_S: Final = 20.0
-
-
-def dies_with_parent(number: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
-    """For a child: Ctrl-C reaches this process alone, and whatever ends this process ends the child."""
-    libc = ctypes.CDLL(None)
-
-    def prepare() -> None:
-        os.setsid()
-        libc.prctl(PR_SET_PDEATHSIG, int(number))
-
-    return prepare
 
 
 class Program:
@@ -46,7 +34,7 @@ class Program:
     def _start(self, **pipes: Any) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self.command, stderr=log, preexec_fn=dies_with_parent(), **{"stdout": log, **pipes}
+                tied(self.command), stderr=log, start_new_session=True, **{"stdout": log, **pipes}
             )
         return self.process
 

@@ -16,8 +16,8 @@ import pytest
 from tests.backup.scene import Scene, flipped, objects
 from tests.backup.test_store import filled
 from tests.cli.tool import Tool
-from tests.kill.server import die_with_parent
 from tests.support.places import durable, open_store, record, run, small
+from tests.support.tied import tied
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_a_backup_that_is_interrupted_or_killed(tmp_path: Path, tool: Tool) -> N
     for _ in range(8):
         run(grow(12))
         command = [sys.executable, "-m", "gantrymq.cli.main", "backup", "--store", str(scene.store), "--to", to]
-        begun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+        begun = subprocess.Popen(tied(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         folder = scene.backups / "log"
         before = len(list(folder.iterdir())) if folder.exists() else 0
         while begun.poll() is None and (not folder.exists() or len(list(folder.iterdir())) <= before):

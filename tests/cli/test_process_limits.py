@@ -7,7 +7,6 @@ import re
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,9 @@ pytestmark = pytest.mark.slow
 FIRST = json.dumps({"username": "admin", "password": "admin-secret"})
 
 
-def server(root: Path, *, umask: int = 0o022, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
+def server(root: Path, *, umask: int = 0o022, limits: str | None = None) -> subprocess.Popen[str]:
     command = ("server", "--store", str(root / "store"), "--listen-port", "0", "--name-server-port", "0")
-    if before is None:
+    if limits is None:
         conf = root / "broker.conf"
         inner = json.dumps({"accessKey": "broker", "secretKey": "broker-secret"})
         conf.write_text(
@@ -30,8 +29,9 @@ def server(root: Path, *, umask: int = 0o022, before: Callable[[], None] | None 
             f"innerClientAuthenticationCredentials={inner}\n"
         )
         command += ("-c", str(conf))
+    limited = ["sh", "-c", f'{limits or ":"}; exec "$@"', "sh"]
     return subprocess.Popen(
-        [sys.executable, "-m", "gantrymq.cli.main", *command], cwd=root, text=True, umask=umask, preexec_fn=before,
+        [*limited, sys.executable, "-m", "gantrymq.cli.main", *command], cwd=root, text=True, umask=umask,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
@@ -55,13 +55,13 @@ def test_secrets_are_of_their_user_and_nothing_is_for_all_to_write(tmp_path: Pat
     assert not wrong and len(modes) > 10
 
 
-def few(number: int) -> Callable[[], None]:
-    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
+def few(number: int) -> str:
+    return f"ulimit -n {number}"
 
 
 @pytest.mark.parametrize("number", [8, 12, 16])
 def test_too_few_descriptors_to_start_are_one_sentence(tmp_path: Path, number: int) -> None:
-    process = server(tmp_path, before=few(number))
+    process = server(tmp_path, limits=few(number))
     _, said = process.communicate(timeout=60)
     status = process.returncode
     assert status == 1 and "Traceback" not in said and "never awaited" not in said
@@ -69,7 +69,7 @@ def test_too_few_descriptors_to_start_are_one_sentence(tmp_path: Path, number: i
 
 
 def test_few_descriptors_are_warned_about_and_work(tmp_path: Path) -> None:
-    process = server(tmp_path, before=few(48))
+    process = server(tmp_path, limits=few(48))
     assert process.stdout is not None
     found = address(process.stdout.readline(), "name server")
     limits = Path(f"/proc/{process.pid}/limits").read_text()
@@ -83,7 +83,7 @@ def test_few_descriptors_are_warned_about_and_work(tmp_path: Path) -> None:
 def test_a_server_takes_as_many_descriptors_as_it_may(tmp_path: Path) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 4_096 if hard == resource.RLIM_INFINITY else min(hard, 4_096)
-    process = server(tmp_path, before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 256), most)))
+    process = server(tmp_path, limits=f"ulimit -Sn {min(most, 256)}; ulimit -Hn {most}")
     assert process.stdout is not None and process.stdout.readline()
     limits = Path(f"/proc/{process.pid}/limits").read_text()
     status, said = ended(process)

@@ -19,7 +19,8 @@ import pytest
 
 from gantrymq import PullConsumer
 from gantrymq.demo.ports import free_port
-from tests.kill.server import Server, die_with_parent
+from tests.kill.server import Server
+from tests.support.tied import tied
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "fastapi_shop"
 PATHS = os.pathsep.join([str(SHOP.parents[1] / "src"), str(SHOP)])
@@ -57,7 +58,7 @@ class Shop:
     def running(self) -> Iterator[subprocess.Popen[bytes]]:
         command = [sys.executable, "-m", "uvicorn", "shop:app", "--port", str(self.port), "--log-level", "warning"]
         with subprocess.Popen(
-            command, cwd=SHOP, env=self._environment, stdout=self._log, stderr=self._log, preexec_fn=die_with_parent
+            tied(command), cwd=SHOP, env=self._environment, stdout=self._log, stderr=self._log, start_new_session=True
         ) as process:
             try:
                 end = time.monotonic() + 30

@@ -19,7 +19,8 @@ import pytest
 
 from gantrymq import Message, Producer, PullConsumer
 from gantrymq.faststream import GantryBroker
-from tests.kill.server import Server, die_with_parent
+from tests.kill.server import Server
+from tests.support.tied import tied
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PATIENCE_S = 90.0
@@ -47,7 +48,7 @@ class Program:
     def start(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                self._command, cwd=self._at, env=self._variables, stdout=log, stderr=log, preexec_fn=die_with_parent
+                tied(self._command), cwd=self._at, env=self._variables, stdout=log, stderr=log, start_new_session=True
             )
 
     def run(self, *more: str) -> int:
@@ -135,7 +136,7 @@ def test_a_signal_to_end_lets_the_handler_finish(server: Server, tmp_path: Path)
     log = tmp_path / "app.log"
     with log.open("ab") as said:
         process = subprocess.Popen(
-            command, cwd=tmp_path, env=variables, stdout=said, stderr=said, preexec_fn=die_with_parent
+            tied(command), cwd=tmp_path, env=variables, stdout=said, stderr=said, start_new_session=True
         )
     until(lambda: b"started successfully" in log.read_bytes(), log)
     with Producer("test", name_servers=server.name_servers) as producer:

@@ -25,7 +25,7 @@ from pathlib import Path
 from tests.interop.features import SECTIONS, Section
 from tests.interop.groups import AT_ONCE, Group
 from tests.interop.jars import ROOT, fetch_all
-from tests.interop.process import die_with_parent
+from tests.support.tied import tied
 
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 WRITE = "GANTRY_WRITE_COMPATIBILITY"
@@ -140,9 +140,7 @@ def run(group: Group, directory: Path, given: list[str]) -> int:
     command += ["--group", group.value, "-o", f"cache_dir=.pytest_cache/{group.value}", *given]
     begun = time.monotonic()
     with log.open("w") as output:
-        status = subprocess.run(
-            command, cwd=ROOT, stdout=output, stderr=output, preexec_fn=die_with_parent, check=False
-        ).returncode
+        status = subprocess.run(tied(command), cwd=ROOT, stdout=output, stderr=output, check=False).returncode
     ended = "passed" if status == 0 else f"FAILED with {status}"
     print(f"\n--- {group.value}: {ended} after {time.monotonic() - begun:.0f} s\n{log.read_text()}", flush=True)
     return status

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.support.tied import tied
+
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 120.0
 """For one thing to happen. Generous: several JVMs may share two cores."""
 POLL_SECONDS = 0.05
-PR_SET_PDEATHSIG = 1
 
 
 class Process:
@@ -33,8 +32,8 @@ class Process:
         self.err = directory / f"{name}.err"
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self._popen = subprocess.Popen(
-                command, cwd=directory, stdin=subprocess.PIPE, stdout=out, stderr=err,
-                env={**os.environ, **(environment or {})}, preexec_fn=_on_its_own,
+                tied(command), cwd=directory, stdin=subprocess.PIPE, stdout=out, stderr=err,
+                env={**os.environ, **(environment or {})}, start_new_session=True,
             )  # fmt: skip
 
     @property
@@ -137,14 +136,3 @@ def poll(look: Callable[[], T | None], what: str, seconds: float = DEADLINE_SECO
             return found
         assert time.monotonic() < end, f"no {what} within {seconds:g} s"
         time.sleep(POLL_SECONDS)
-
-
-def _on_its_own() -> None:
-    """Ctrl-C, a crash or a kill of the tests leaves no process behind."""
-    os.setsid()
-    die_with_parent()
-
-
-def die_with_parent() -> None:
-    """What runs in a new process before its program: the kernel kills it when its parent is gone."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -14,8 +14,8 @@ from typing import Any
 
 from gantrymq.demo.ports import free_port
 from tests.kill.pair import CONF
-from tests.kill.server import die_with_parent
 from tests.support.gantry_process import START_SECONDS, GantryProcess
+from tests.support.tied import tied
 
 NAME = "broker-pair"
 
@@ -40,10 +40,10 @@ class Etcd:
         here, peers = f"{self.scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self._peers}"
         with (self._root / "etcd.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["etcd", "--data-dir", str(self._root / "etcd"), "--listen-client-urls", here,
+                tied(["etcd", "--data-dir", str(self._root / "etcd"), "--listen-client-urls", here,
                  "--advertise-client-urls", here, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
-                 "--initial-cluster", f"default={peers}", *self._options],
-                stdout=log, stderr=log, preexec_fn=die_with_parent,
+                 "--initial-cluster", f"default={peers}", *self._options]),
+                stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         begun = time.monotonic()
         while True:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
 from pathlib import Path
 
 from gantrymq.demo.ports import free_port
 from tests.support.gantry_process import GantryProcess
-
-PR_SET_PDEATHSIG = 1
 
 CONF = """\
 brokerName=broker-kill
@@ -68,9 +63,3 @@ class Server:
     def stop(self) -> None:
         """Stop the process in an orderly way."""
         self._process.stop()
-
-
-def die_with_parent() -> None:
-    """Let the server die when the test ends by Ctrl-C, a crash or a kill."""
-    os.setsid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

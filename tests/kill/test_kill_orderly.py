@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -14,7 +13,8 @@ import pytest
 from gantrymq import Message, Producer, PushConsumer
 from gantrymq.message.heartbeat import ConsumeFromWhere
 from gantrymq.message.message import MessageView
-from tests.kill.server import Server, die_with_parent
+from tests.kill.server import Server
+from tests.support.tied import tied
 
 TOPIC, GROUP = "Ordered", "in-order"
 QUEUES = 4
@@ -44,7 +44,7 @@ def test_the_queues_of_a_killed_member_are_consumed_soon(tmp_path: Path) -> None
         with Producer("PG", name_servers=server.name_servers, default_topic_queue_nums=QUEUES) as producer:
             _send(producer, "first")
             command = [sys.executable, "-c", MEMBER, server.name_servers]
-            member = subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=die_with_parent, env=dict(os.environ))
+            member = subprocess.Popen(tied(command), stdout=subprocess.PIPE)
             assert member.stdout is not None
             consumed: set[bytes] = set()
             while len(consumed) < QUEUES:  # it has all locks

@@ -10,8 +10,8 @@ import urllib.request
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.kill.server import die_with_parent
 from tests.nameserver.test_nameserver import BROKER, ask, body_of, register, run, until
+from tests.support.tied import tied
 
 from gantrymq.demo.ports import free_port
 from gantrymq.nameserver.config import NameServerConfig
@@ -93,7 +93,7 @@ def test_brokers_and_requests_are_measured() -> None:
 def test_a_scrape_of_a_real_name_server(tmp_path: Path) -> None:
     port, http_port = free_port(), free_port()
     command = [sys.executable, "-m", "gantrymq.cli.main", "nameserver", "-p", str(port), "--http-port", str(http_port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent) as process:
+    with subprocess.Popen(tied(command), stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             ready = process.stdout.readline()
@@ -111,7 +111,7 @@ def test_a_server_of_both_has_them_on_a_port_of_their_own(tmp_path: Path) -> Non
     http_port = free_port()
     options = ["--store", str(tmp_path), "--listen-port", "0", "--name-server-port", "0"]
     command = [sys.executable, "-m", "gantrymq.cli.main", "server", *options, "--name-server-http-port", str(http_port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent) as process:
+    with subprocess.Popen(tied(command), stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             assert f"metrics at http://127.0.0.1:{http_port}/metrics, broker " in process.stdout.readline()

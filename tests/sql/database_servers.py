@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import fcntl
 import functools
 import importlib.util
@@ -26,9 +25,9 @@ from pathlib import Path
 from typing import IO
 
 from gantrymq.demo.ports import free_port
+from tests.support.tied import tied
 
 START_SECONDS = 60.0
-PR_SET_PDEATHSIG = 1
 POSTGRESQL_OPTIONS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -58,8 +57,8 @@ class DatabaseServer:
         deadline = time.monotonic() + START_SECONDS
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_apart, cwd="/",
-                **_as_user(self._account()),
+                tied(self._command(), user=self._account()), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                cwd="/", start_new_session=True,
             )  # fmt: skip
         while not self._ready():
             if self._process.poll() is not None:
@@ -112,9 +111,8 @@ class DatabaseServer:
         return self.log.read_text(errors="replace")[-2000:]
 
     def _run(self, *command: str | Path) -> None:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd="/", **_as_user(self._account())
-        )
+        command_line = tied([str(word) for word in command], user=self._account())
+        done = subprocess.run(command_line, capture_output=True, text=True, check=False, cwd="/")
         if done.returncode:
             raise RuntimeError(f"{command[0]} ended with status {done.returncode}: {done.stdout}{done.stderr}")
 
@@ -239,16 +237,6 @@ def _copy_of(programs: Path, to: Path) -> Path:
         shutil.copytree(programs.parent, to / package.name / programs.parent.name)
         shutil.copytree(package.with_name(f"{package.name}.libs"), to / f"{package.name}.libs")
     return to / package.name / programs.parent.name / "bin"
-
-
-def _as_user(account: str | None) -> dict[str, str | int]:
-    return {} if account is None else {"user": account, "group": pwd.getpwnam(account).pw_gid}
-
-
-def _apart() -> None:
-    """Ctrl-C of the test run does not reach it, and the end of its starter ends it."""
-    os.setsid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _listens(port: int) -> bool:

@@ -17,7 +17,8 @@ import pytest
 
 from gantrymq import ConsumeFromWhere, MessageView, PushConsumer, TransactionProducer
 from gantrymq.sql import Transactions
-from tests.kill.server import Server, die_with_parent
+from tests.kill.server import Server
+from tests.support.tied import tied
 
 trace = pytest.importorskip("opentelemetry.trace")
 pytest.importorskip("opentelemetry.sdk")
@@ -33,7 +34,7 @@ def _killed(kind: str, name_servers: str, directory: Path) -> dict[str, tuple[st
     """The spans that the killed process left: trace and span id by name."""
     command = [sys.executable, "-m", "tests.client.tracing.killed_service", kind, name_servers, str(directory)]
     done = subprocess.run(
-        [*command, f"00-{TRACE}-b7ad6b7169203331-01"], preexec_fn=die_with_parent, capture_output=True, text=True,
+        tied([*command, f"00-{TRACE}-b7ad6b7169203331-01"]), capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr

@@ -13,8 +13,8 @@ from typing import Self
 
 from gantrymq.demo.ports import free_port
 from gantrymq.spark.session.java import find_java
-from tests.kill.server import die_with_parent
 from tests.spark.clusters.executor_pythons import ROOT
+from tests.support.tied import tied
 
 READY_SECONDS = 120.0
 READY = "Spark Connect server started"
@@ -48,7 +48,7 @@ class ConnectServer:
         command = [str(home / "bin" / "spark-submit"), "--class", CLASS, *options, "spark-internal"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, env=environment, stdout=log, stderr=log, preexec_fn=die_with_parent
+                tied(command), env=environment, stdout=log, stderr=log, start_new_session=True
             )
         end = time.monotonic() + READY_SECONDS
         while READY not in self._log.read_text():

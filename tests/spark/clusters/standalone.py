@@ -12,8 +12,8 @@ from typing import Self
 
 from gantrymq.demo.ports import free_port
 from gantrymq.spark.session.java import find_java
-from tests.kill.server import die_with_parent
 from tests.spark.clusters.other_machine import OtherMachine
+from tests.support.tied import tied
 
 READY_SECONDS = 60.0
 
@@ -63,8 +63,8 @@ class Standalone:
         with (self._directory / f"{name}.log").open("wb") as log:
             self._processes.append(
                 subprocess.Popen(
-                    [*before, str(home / "bin" / "spark-class"), *command],
-                    env=environment, stdout=log, stderr=log, preexec_fn=die_with_parent,
+                    tied([*before, str(home / "bin" / "spark-class"), *command]),
+                    env=environment, stdout=log, stderr=log, start_new_session=True,
                 )
             )  # fmt: skip
 

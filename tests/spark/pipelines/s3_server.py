@@ -13,7 +13,7 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from gantrymq.demo.ports import free_port
-from tests.kill.server import die_with_parent
+from tests.support.tied import tied
 
 BUCKET = "lake"
 START_SECONDS = 60
@@ -27,7 +27,7 @@ def s3_server(log_file: Path) -> Iterator[dict[str, str]]:
     command = [sys.executable, "-m", "moto.server", "-H", host, "-p", port]
     with (
         log_file.open("wb") as log,
-        subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent) as running,
+        subprocess.Popen(tied(command), stdout=log, stderr=log, start_new_session=True) as running,
     ):
         try:
             end = time.monotonic() + START_SECONDS
@@ -50,7 +50,7 @@ def googles_server(log_file: Path) -> Iterator[dict[str, str]]:
     command = [program, "start", "--host=127.0.0.1", f"--port={port}", "--in-memory", f"--default-bucket={BUCKET}"]
     with (
         log_file.open("wb") as log,
-        subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent) as running,
+        subprocess.Popen(tied(command), stdout=log, stderr=log, start_new_session=True) as running,
     ):
         try:
             end = time.monotonic() + START_SECONDS

@@ -17,7 +17,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 
 from gantrymq.demo.ports import free_port
-from tests.kill.server import die_with_parent
+from tests.support.tied import tied
 
 START_SECONDS = 30.0
 
@@ -55,7 +55,7 @@ class _Process:
     def _run(self, command: list[str], log: Path, user: str | None) -> None:
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                command, stdout=output, stderr=output, user=user, preexec_fn=die_with_parent, cwd=log.parent
+                tied(command, user=user), stdout=output, stderr=output, start_new_session=True, cwd=log.parent
             )
         begin = time.monotonic()
         engine = create_engine(self.url)
