@@ -32,6 +32,8 @@ NEEDED = {"spark": "pyspark", "packaging": "build"}
 
 SLOW_SECONDS = 1.0
 """A test that takes longer on a machine with nothing else to do gets the mark ``slow``."""
+LAST_PLACES = 12
+"""Of a failed test: so many lines of code, the last one that it reached at the end."""
 APART = ("slow", "interop", "compiled", "clusters", *NEEDED, "kill")
 """Marks of tests that ``python3 run.py test quick`` leaves out."""
 
@@ -116,7 +118,20 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the tests that lack the mark ``slow``. Nothing fails: on a busy machine every test is slow."""
+    """Name the tests that lack the mark ``slow``. Nothing fails: on a busy machine every test is slow.
+
+    Behind that, the way to the line at which each failed test stood: of a long log, CI shows the end.
+    """
+    _show_unmarked(terminalreporter)
+    for report in terminalreporter.stats.get("failed", []):
+        entries = getattr(getattr(report.longrepr, "reprtraceback", None), "reprentries", [])
+        places = [f"{place.path}:{place.lineno}" for one in entries if (place := getattr(one, "reprfileloc", None))]
+        if places:
+            terminalreporter.section(f"where {report.nodeid} stood")
+            terminalreporter.write_line("\n".join(places[-LAST_PLACES:]))
+
+
+def _show_unmarked(terminalreporter: pytest.TerminalReporter) -> None:
     unmarked = [
         f"{report.duration:6.1f} s  {report.nodeid}"
         for reports in terminalreporter.stats.values()
