@@ -168,17 +168,47 @@ def types_and_unit(arguments: list[str]) -> bool:
 
 
 def types_and_tests(arguments: list[str]) -> bool:
-    """The tests with Spark are the first ones, and leave half of the cores. They must not wait for the type checker."""
-    return beside_types(tests, arguments, "nice", "-n", "19")
+    """The tests with Spark are the first ones, and leave about one core. The type checker has it, then the simulations
+    have it, which live in a time of their own: no limit of theirs passes while Spark's processes go first."""
+    if arguments:
+        return beside_types(tests, arguments, *YIELDING)
+    with ThreadPoolExecutor() as threads, tempfile.TemporaryDirectory() as directory:
+        logs = [Path(directory, name) for name in ("types.log", "simulations.log")]
+        beside = threads.submit(lambda: (types([], logs[0], YIELDING), simulations(logs[1], YIELDING)))
+        done = spark_tests()
+        done = all(beside.result()) and done
+        for log in logs:
+            print(f"\n{log.read_text()}", flush=True)
+    return other_tests(f"--ignore={SIMULATIONS}") and done
+
+
+YIELDING = ("nice", "-n", "19")
+SIMULATIONS = "tests/simulation"
 
 
 def tests(arguments: list[str]) -> bool:
     if arguments:
         return run(*PYTEST, *WORKERS, "-m", WHOLE, *arguments)
-    # The tests that share one Spark session run in a process of their own, and nothing runs beside them: Spark waits
-    # 10 s for each Python process that it starts, no setting changes that, and on a slow machine that is not long.
-    spark = run(*PYTEST, "-m", f"spark and {WHOLE}", "-o", "cache_dir=.pytest_cache/spark")
-    return run(*PYTEST, *WORKERS, "-m", f"{WHOLE} and not spark") and spark
+    spark = spark_tests()
+    return other_tests() and spark
+
+
+def spark_tests() -> bool:
+    """The tests that share one Spark session, in a process of their own. No process beside them goes before theirs:
+    Spark waits 10 s for each Python process that it starts, no setting changes that, and on a slow machine that is not
+    long."""
+    return run(*PYTEST, "-m", f"spark and {WHOLE}", "-o", "cache_dir=.pytest_cache/spark")
+
+
+def other_tests(*options: str) -> bool:
+    return run(*PYTEST, *WORKERS, "-m", f"{WHOLE} and not spark", *options)
+
+
+def simulations(output: Path, before: Sequence[str]) -> bool:
+    """Two processes, for the time when nothing is beside them."""
+    options = ("-n", "2", "--dist", "load", "-o", "cache_dir=.pytest_cache/simulations")
+    marks = f"{WHOLE} and not spark"
+    return run(*before, *PYTEST, *options, "-m", marks, SIMULATIONS, output=output)
 
 
 def interop(arguments: list[str]) -> bool:

@@ -31,6 +31,27 @@ def test_without_a_name_every_test_runs_once(checks: ModuleType) -> None:
     assert checks.stages_of([]) == ["lint", "layers", "docs", "types-and-tests", "interop", "demo"]
 
 
+def test_the_tests_of_ci_are_those_of_the_stage_tests(checks: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulations have their place beside Spark's tests: they are left out of the others, and nothing else is."""
+    asked: list[list[str]] = []
+
+    def run(*command: str | Path, output: Path | None = None) -> bool:
+        if output is not None:
+            output.touch()
+        words = [str(word) for word in command]
+        asked.append(words[words.index("pytest") + 1 :] if "pytest" in words else [])
+        return True
+
+    monkeypatch.setattr(checks, "run", run)
+    assert checks.STAGES["types-and-tests"]([])
+    pytests = [words[words.index("-m") + 1 :] for words in asked if words]
+    assert sorted(pytests) == sorted([
+        [f"spark and {checks.WHOLE}", "-o", "cache_dir=.pytest_cache/spark"],
+        [f"{checks.WHOLE} and not spark", "tests/simulation"],
+        [f"{checks.WHOLE} and not spark", "--ignore=tests/simulation"],
+    ])  # fmt: skip
+
+
 def test_quick_stands_for_its_stages(checks: ModuleType) -> None:
     assert checks.stages_of(["quick"]) == ["lint", "layers", "docs", "types-and-unit"]
     assert checks.stages_of(["lint", "quick", "demo"]) == ["lint", "layers", "docs", "types-and-unit", "demo"]
