@@ -9,6 +9,11 @@ long it took.
 | pause   | SIGSTOP: it is silent, keeps its connections, and goes on later |
 | stop    | SIGTERM; it is started again some time later                  |
 | handover | it goes on as a replica: ``gantry cluster failover``         |
+| cut     | lines of its network are cut, and healed later: ``partings.py``  |
+| half    | the same in one direction                                     |
+| delay   | lines are slow for a while                                    |
+
+The last three have clients at two places, so that some of them stay on the side of the old primary.
 """
 
 from __future__ import annotations
@@ -29,14 +34,23 @@ from typing import Final, NamedTuple
 from gantrymq.admin import Admin
 from gantrymq.admin.failover import carry_out, planned
 from gantrymq.aio import LocalTransactionState, Message, MessageView, Producer, PullConsumer, TransactionProducer
+from gantrymq.client.connection.outside import Outside
 from gantrymq.errors import GantryError
 from gantrymq.runtime.clock import SystemClock
-from tests.kill.group import NAME, Group, Member
+from tests.kill.group import LEFT, NAME, Group, Member
+from tests.kill.lines import Lines, Through
+from tests.kill.partings import SHAPES, Shape, in_turn
 from tests.kill.takeover import COMMIT, FIRST, LOADS, TOPIC, Book, delivered, load, until_known
 
-WAYS: Final = ("kill", "pause", "stop", "handover")
+WAYS: Final = ("kill", "pause", "stop", "handover", *SHAPES)
 SETTLED_S: Final = 60.0
-
+LEFT_LOADS, LEFT_FROM = 2, 100
+"""How many transactions at a time the clients have that stay on the old side, and the number of the first one."""
+DELAYS_S: Final = (0.02, 0.4)
+CUT_S: Final = 8.0
+"""At most, where the primary stays."""
+STUCK_S: Final = 30.0
+"""If nothing was decided for so long while a line is cut, nothing is going to be."""
 
 OPENING: Final = 64
 BACKLOG, BACKLOG_BYTES, BATCH = "backlog", 1024, 900
@@ -66,10 +80,12 @@ NOTHING: Final = Load()
 class Times(NamedTuple):
     """From the loss of a primary on, in seconds."""
 
-    elected_s: float
-    """Until the record named another one."""
+    elected_s: float | None
+    """Until the record named another one; None: it did not."""
     decided_s: float
-    """Until a client that went on had a transaction decided."""
+    """Until a client that went on had a transaction decided. Of lines: for how long none was, at the longest."""
+    shape: str = ""
+    """Of lines: which ones."""
 
 
 class Watched(Book):
@@ -79,8 +95,25 @@ class Watched(Book):
         super().__init__(rng)
         self.goes_on = True
         self.again: set[bytes] = set()
-        self.since = time.monotonic()
-        """When the primary was lost."""
+        self.count = 0
+        """Transactions that were decided by clients that are on nobody's side."""
+        self.last = self.longest = 0.0
+        """When it grew last, and for how long it did not, since ``watch``."""
+
+    def watch(self) -> None:
+        """From now on the longest time counts in which nothing was decided."""
+        self.last, self.longest = time.monotonic(), 0.0
+
+    @property
+    def still_s(self) -> float:
+        """For how long nothing was decided, up to now."""
+        return time.monotonic() - self.last
+
+    def decided(self, body: bytes) -> None:
+        super().decided(body)
+        if int(body.partition(b"-")[0]) < LEFT_FROM:
+            self.longest = max(self.longest, self.still_s)
+            self.count, self.last = self.count + 1, time.monotonic()
 
     def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
         if message.body in self.answered:
@@ -88,13 +121,19 @@ class Watched(Book):
         return super().check_local_transaction(message)
 
 
-async def lose(group: Group, way: str, rng: random.Random, book: Watched) -> tuple[Times, Member]:
-    """Lose the primary. Returns how long it took, and the member to bring back."""
+async def whole(group: Group, rng: random.Random) -> Member:
+    """The primary, some time after all members are in the in-sync set."""
     primary = None
     while primary is None or len(group.record().get("in_sync", ())) < len(group.members):
         await asyncio.sleep(0.1)
         primary = group.primary()
     await asyncio.sleep(rng.uniform(0.2, 1.0))
+    return primary
+
+
+async def lose(group: Group, way: str, rng: random.Random, book: Watched) -> tuple[Times, Member]:
+    """Lose the primary. Returns how long it took, and the member to bring back."""
+    primary = await whole(group, rng)
     epoch = group.record()["epoch"]
     handed = None
     begun = time.monotonic()
@@ -116,6 +155,33 @@ async def lose(group: Group, way: str, rng: random.Random, book: Watched) -> tup
     if handed is not None:
         await handed
     return Times(elected, decided), primary
+
+
+async def part(group: Group, lines: Lines, shape: Shape, way: str, rng: random.Random, book: Watched) -> Times:
+    """Cut lines of the group, or slow them down, and heal them. Raises AssertionError when it stands still for good."""
+    primary = await whole(group, rng)
+    others = [str(member.number) for member in group.members if member is not primary]
+    ways = shape.ways(str(primary.number), tuple(rng.sample(others, len(others))))
+    epoch = group.record()["epoch"]
+    begun, count = time.monotonic(), book.count
+    book.watch()
+    if way == "delay":
+        lines.slow(ways, *DELAYS_S)
+    else:
+        lines.cut(ways)
+    elected = None
+    ends = begun + rng.uniform(1, CUT_S)
+    while time.monotonic() < ends or (shape.elects and elected is None) or (shape.goes_on and book.still_s > 1):
+        if elected is None and group.record()["epoch"] != epoch:
+            elected = time.monotonic() - begun
+        stuck = book.still_s if shape.goes_on else time.monotonic() - begun
+        assert stuck < STUCK_S, f"{shape.name}: nothing was decided for {STUCK_S} s"
+        await asyncio.sleep(0.02)
+    lines.heal(broken=rng.random() < 0.5)
+    healed = time.monotonic()
+    while book.count == count or book.last < healed:
+        await asyncio.sleep(0.01)
+    return Times(elected, book.longest, shape.name)
 
 
 async def hand_over(group: Group) -> None:
@@ -143,19 +209,28 @@ async def fill(group: Group, producer: TransactionProducer, load: Load) -> None:
 
 
 async def play(
-    group: Group, book: Watched, rng: random.Random, ways: list[str], extra: Load
+    group: Group, book: Watched, rng: random.Random, ways: list[str], extra: Load, lines: Lines | None
 ) -> tuple[list[Times], Counter[bytes]]:
     """How long it took each time, and what is delivered in the end."""
     times = []
-    async with (
-        TransactionProducer("g", name_servers=group.name_servers, listener=book, end_retries=0) as producer,
-        PullConsumer(name_servers=group.name_servers) as consumer,
-    ):
+    shapes = {way: in_turn(way, ways.count(way), rng) for way in SHAPES}
+    async with contextlib.AsyncExitStack() as ends_with:
+        producer = await ends_with.enter_async_context(
+            TransactionProducer("g", name_servers=group.name_servers, listener=book, end_retries=0)
+        )
+        consumer = await ends_with.enter_async_context(PullConsumer(name_servers=group.name_servers))
         await until_known(producer)
         await fill(group, producer, extra) if extra != NOTHING else None
         loads = [asyncio.create_task(load(producer, book, number)) for number in range(LOADS)]
+        if lines is not None:
+            left = await ends_with.enter_async_context(left_behind(group, book))
+            loads += [asyncio.create_task(load(left, book, LEFT_FROM + number)) for number in range(LEFT_LOADS)]
         for way in ways:
             await asyncio.sleep(extra.rest_s)
+            if way in SHAPES:
+                assert lines is not None
+                times.append(await part(group, lines, shapes[way].pop(), way, rng, book))
+                continue
             found, lost = await lose(group, way, rng, book)
             times.append(found)
             await asyncio.sleep(rng.uniform(0.2, 2.0))
@@ -175,13 +250,28 @@ async def play(
         return times, await delivered(consumer)
 
 
+def left_behind(group: Group, book: Watched) -> TransactionProducer:
+    """A producer at a place of its own."""
+    outside = Outside(network=Through(group.doors_of(LEFT)))
+    return TransactionProducer(
+        "g", name_servers=group.name_servers, listener=book, end_retries=0, outside=outside, instance_name=LEFT
+    )
+
+
 def run(root: Path, seed: int, ways: list[str], extra: Load = NOTHING) -> tuple[Watched, list[Times]]:
     """One group. Raises AssertionError when a promise is broken."""
     rng = random.Random(seed)
     book = Watched(rng)
+    with Lines(random.Random(seed)) if SHAPES.keys() & ways else contextlib.nullcontext() as lines:
+        return book, _judged(root, book, rng, ways, extra, lines)
+
+
+def _judged(
+    root: Path, book: Watched, rng: random.Random, ways: list[str], extra: Load, lines: Lines | None
+) -> list[Times]:
     limit_s = 60 + (60 + extra.rest_s) * len(ways) + extra.backlog / SLOWEST_FILL
-    with Group(root, **(LARGE if extra != NOTHING else {})) as group:
-        times, found = asyncio.run(asyncio.wait_for(play(group, book, rng, ways, extra), limit_s))
+    with Group(root, lines=lines, **(LARGE if extra != NOTHING else {})) as group:
+        times, found = asyncio.run(asyncio.wait_for(play(group, book, rng, ways, extra, lines), limit_s))
     del found[FIRST]
     lost = book.due() - found.keys()
     assert not lost, f"acknowledged commits are lost: {sorted(lost)[:5]}"
@@ -189,14 +279,14 @@ def run(root: Path, seed: int, ways: list[str], extra: Load = NOTHING) -> tuple[
     assert not doubled, f"delivered twice: {doubled}"
     assert all(book.outcomes.get(body) is COMMIT for body in found), "something was delivered that is not committed"
     assert not book.again, f"decided transactions were asked again: {sorted(book.again)[:5]}"
-    return book, times
+    return times
 
 
 def _tell(what: str, seconds: list[float]) -> None:
     ordered = sorted(seconds)
     if ordered:
         p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
-        print(f"{what} p50 {statistics.median(ordered):.2f} s, p99 {p99:.2f} s, longest {ordered[-1]:.2f} s")
+        print(f"{what} ({len(ordered)}) p50 {statistics.median(ordered):.2f} s, p99 {p99:.2f} s, longest {ordered[-1]:.2f} s")
 
 
 def main() -> int:
@@ -223,8 +313,11 @@ def main() -> int:
                 failed += 1
                 print(f"seed {seed}: {error!r}", flush=True)
     print(f"{given.way}: {len(times)} losses, {decided} decided transactions, {refused} refused, {failed} failed")
-    _tell("another primary was elected after", [one.elected_s for one in times])
-    _tell("no transaction was decided for", [one.decided_s for one in times])
+    for shape in sorted({one.shape for one in times}):
+        there = [one for one in times if one.shape == shape]
+        print(f"{shape}: {len(there)} times") if shape else None
+        _tell("another primary was elected after", [one.elected_s for one in there if one.elected_s is not None])
+        _tell("no transaction was decided for", [one.decided_s for one in there])
     return 1 if failed else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import ssl
@@ -13,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from gantrymq.demo.ports import free_port
+from tests.kill.lines import BEHIND, HOST, Lines, Place
 from tests.kill.pair import CONF
 from tests.support.gantry_process import START_SECONDS, GantryProcess
 from tests.support.tied import tied
 
 NAME = "broker-pair"
+ETCD, NAMES, CLIENTS, LEFT = "etcd", "names", "clients", "left"
+"""Places of lines, beside the brokers. LEFT: clients with doors of their own."""
 
 
 class Etcd:
@@ -97,17 +101,42 @@ class Member(GantryProcess):
 
 
 class Group:
-    """All of them. ``settings``: of each broker."""
+    """All of them. ``settings``: of each broker. ``lines``: everything that brokers and clients say goes over them."""
 
-    def __init__(self, root: Path, size: int = 3, **settings: Any) -> None:
+    def __init__(self, root: Path, size: int = 3, lines: Lines | None = None, **settings: Any) -> None:
         self.etcd = Etcd(root)
         self._name_server = GantryProcess(root / "nameserver.log")
         self._port = free_port()
         self.name_servers = f"127.0.0.1:{self._port}"
-        self.members = [
-            Member(root / str(number), number, self.name_servers, self.etcd.port, **settings)
-            for number in range(1, size + 1)
-        ]
+        self._lines = lines
+        self.members = [self._member(root / str(number), number, settings) for number in range(1, size + 1)]
+        if lines is not None:
+            lines.owners = self._owners
+
+    def _member(self, root: Path, number: int, settings: dict[str, Any]) -> Member:
+        lines = self._lines
+        if lines is None:
+            return Member(root, number, self.name_servers, self.etcd.port, **settings)
+        me = str(number)
+        names = f"{HOST}:{lines.door(NAMES, self._port, of=me)}"
+        member = Member(
+            root, number, names, lines.door(ETCD, self.etcd.port, of=me), **{"bindAddress": BEHIND, **settings}
+        )
+        for port in (member.port, member.ha_port):
+            lines.door(me, port, behind=BEHIND, at=port)
+        return member
+
+    def _owners(self) -> dict[int, Place]:
+        there = {member.process.pid: str(member.number) for member in self.members if member.process is not None}
+        return {os.getpid(): CLIENTS, **there}
+
+    def doors_of(self, place: Place) -> dict[int, int]:
+        """Doors for a client that is at a place of its own: port of a broker or name server to the one of its door."""
+        lines = self._lines
+        assert lines is not None
+        doors = {member.port: lines.door(str(member.number), member.port, behind=BEHIND, of=place)
+                 for member in self.members}  # fmt: skip
+        return {**doors, self._port: lines.door(NAMES, self._port, of=place)}
 
     def __enter__(self) -> Group:
         self.etcd.start()

@@ -59,6 +59,10 @@ class Book:
         known = self.answered | self.asked.keys()
         return {body for body, outcome in self.outcomes.items() if outcome is COMMIT and body in known}
 
+    def decided(self, body: bytes) -> None:
+        """Its end was answered."""
+        self.answered.add(body)
+
     def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
         outcome = self._rng.choice((COMMIT, COMMIT, ROLLBACK, UNKNOWN))
         self.outcomes[message.body] = COMMIT if outcome is UNKNOWN else outcome
@@ -96,7 +100,7 @@ async def load(producer: TransactionProducer, book: Book, number: int) -> None:
             continue
         book.longest_s = max(book.longest_s, time.monotonic() - begun)
         if result.decided:
-            book.answered.add(body)
+            book.decided(body)
 
 
 async def play(pair: Pair, book: Book, seconds: float, way: str) -> Counter[bytes]:
