@@ -23,6 +23,7 @@ import asyncio
 import contextlib
 import random
 import secrets
+import shutil
 import statistics
 import sys
 import tempfile
@@ -230,6 +231,7 @@ async def play(
             if way in SHAPES:
                 assert lines is not None
                 times.append(await part(group, lines, shapes[way].pop(), way, rng, book))
+                print(times[-1], flush=True)
                 continue
             found, lost = await lose(group, way, rng, book)
             times.append(found)
@@ -274,7 +276,8 @@ def _judged(
         times, found = asyncio.run(asyncio.wait_for(play(group, book, rng, ways, extra, lines), limit_s))
     del found[FIRST]
     lost = book.due() - found.keys()
-    assert not lost, f"acknowledged commits are lost: {sorted(lost)[:5]}"
+    known = {body: (book.asked[body], body in book.answered) for body in sorted(lost)[:5]}
+    assert not lost, f"acknowledged commits are lost (how often asked about, whether answered): {known}"
     doubled = {body: (count, book.asked[body], body in book.answered) for body, count in found.items() if count > 1}
     assert not doubled, f"delivered twice: {doubled}"
     assert all(book.outcomes.get(body) is COMMIT for body in found), "something was delivered that is not committed"
@@ -298,6 +301,7 @@ def main() -> int:
     parser.add_argument("--backlog", type=int, default=0, help="bytes of messages that are in the log before")
     parser.add_argument("--open", type=int, default=0, help="half messages that are open all the time")
     parser.add_argument("--rest", type=float, default=0.0, help="seconds before each loss, in which brokers read ahead")
+    parser.add_argument("--keep", type=Path, help="where stores and logs of a run that failed are copied to")
     given = parser.parse_args()
     decided = failed = refused = 0
     times: list[Times] = []
@@ -312,6 +316,8 @@ def main() -> int:
             except (AssertionError, TimeoutError) as error:
                 failed += 1
                 print(f"seed {seed}: {error!r}", flush=True)
+                if given.keep is not None:
+                    shutil.copytree(directory, given.keep / f"{given.way}-{seed}")
     print(f"{given.way}: {len(times)} losses, {decided} decided transactions, {refused} refused, {failed} failed")
     for shape in sorted({one.shape for one in times}):
         there = [one for one in times if one.shape == shape]

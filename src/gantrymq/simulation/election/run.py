@@ -227,7 +227,8 @@ def _etcd(cluster: Cluster) -> SimEtcd:
     return cluster.etcd
 
 
-async def _scenario(cluster: Cluster, plan: Plan) -> None:
+async def start_group(cluster: Cluster) -> bool:
+    """Whether there is a primary that everybody follows."""
     cluster.etcd = SimEtcd(cluster.network, random.Random(cluster.rng.randrange(1 << 62)))
     for number, host in enumerate(cluster.brokers, 1):
         host.settings = settings(number)
@@ -236,6 +237,12 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
         await cluster.start_broker(host)
     if not await until(lambda: _complete(cluster), 60):
         cluster.errors.append(f"no primary with all members: {state_of(cluster)}")
+        return False
+    return True
+
+
+async def _scenario(cluster: Cluster, plan: Plan) -> None:
+    if not await start_group(cluster):
         return
     for _ in range(SERVICES):
         await cluster.start_service()

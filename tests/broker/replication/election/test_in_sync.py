@@ -39,6 +39,22 @@ def test_the_slowest_member_counts() -> None:
     assert world.safe == 100
 
 
+def test_enough_members_are_heard_or_not() -> None:
+    world = World(frozenset({ME, B, C}))
+    assert not world.in_sync.hears_enough(1.0)
+    world.in_sync.confirm("2", 0)
+    assert world.in_sync.hears_enough(1.0)
+    world.now += 1.1
+    assert not world.in_sync.hears_enough(1.0), "its connection is there, and silent"
+    world.in_sync.confirm("4", 0)
+    assert not world.in_sync.hears_enough(1.0), "no member"
+    world.in_sync.confirm("3", 0)
+    assert world.in_sync.hears_enough(1.0)
+    world.in_sync.left("3")
+    assert not world.in_sync.hears_enough(1.0)
+    assert World(frozenset({ME, B}), least=1).in_sync.hears_enough(1.0), "one copy is enough"
+
+
 def test_a_member_that_is_gone_holds_up_everything_until_the_record_forgets_it() -> None:
     world = World(frozenset({ME, B, C}))
     for name in "23":

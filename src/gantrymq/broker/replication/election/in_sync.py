@@ -176,6 +176,16 @@ class InSync:
         copies = [self._copies.get(disk) for disk in self.in_sync - {self._disk}]
         return all(copy is not None and copy.left_s is None and now - copy.reported_s <= within_s for copy in copies)
 
+    def hears_enough(self, within_s: float) -> bool:
+        """Whether so many members have reported within so many seconds that something can be acknowledged."""
+        now = self._now()
+        heard = (
+            copy.left_s is None and now - copy.reported_s <= within_s
+            for disk, copy in self._copies.items()
+            if disk in self.in_sync
+        )
+        return sum(heard) + 1 >= self._limits.least
+
     def look(self) -> None:
         """Something has changed; or only the time."""
         self._admit()

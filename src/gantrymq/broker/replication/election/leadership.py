@@ -149,6 +149,10 @@ class Leadership:
             Act.CREATE: self._create, Act.STAND: self._stand, Act.BEAT: self._beat, Act.CHANGE_SET: self._change_set,
             Act.STEP_DOWN: self._step_down,
         }  # fmt: skip
+        self._looked_s = now
+        """When a primary that does not beat found last that the record is its own."""
+        self._led_s: float | None = None
+        """Since when it has the role of a primary; None: it has not, or is becoming one."""
         self._stepping = False
         """Whether it is becoming a replica: until it is one, it does nothing else."""
 
@@ -172,10 +176,13 @@ class Leadership:
 
     def is_current(self) -> bool:
         """Whether this broker may act as primary at this moment, by its own clock."""
+        return bool(self.epoch) and (self._unsure_s() <= self._terms.lease_s or self._all_follow())
+
+    def _unsure_s(self) -> float:
+        """See ``Seen``. A look that fails, or takes long, counts no more: another one may have been elected since."""
         now = self._clock.monotonic()
-        if not self.epoch:
-            return False
-        return now - self._beaten_s <= self._terms.lease_s or self._all_follow()
+        fresh = self._readable and now - self._looked_s <= self._terms.lease_s / BEATS
+        return now - (max(self._beaten_s, self._looked_s) if fresh else self._beaten_s)
 
     def state(self) -> ElectionState:
         """For those who ask."""
@@ -221,7 +228,9 @@ class Leadership:
     async def _turn(self) -> None:
         if self._stepping:
             return
-        if not self.epoch or self._clock.monotonic() - self._beaten_s > self._terms.lease_s:
+        if not self._hears_set():
+            await self._look_for_others()
+        elif not self.epoch or self._clock.monotonic() - self._beaten_s > self._terms.lease_s:
             await self._read()  # a primary learns of others when it writes
         if self.in_sync is not None:
             self.in_sync.look()
@@ -239,7 +248,8 @@ class Leadership:
             assert in_sync is not None
             return Seen(
                 self.me.disk, record, self._readable, now - self._changed_s, terms.lease_s, epoch=self.epoch,
-                unbeaten_s=now - self._beaten_s, all_follow=self._all_follow(), right_set=in_sync.right(),
+                unbeaten_s=now - self._beaten_s, unsure_s=self._unsure_s(), all_follow=self._all_follow(),
+                hears_set=self._hears_set(), right_set=in_sync.right(),
             )  # fmt: skip
         return Seen(
             self.me.disk, record, self._readable, now - self._changed_s, terms.lease_s,
@@ -260,6 +270,20 @@ class Leadership:
 
     def _all_follow(self) -> bool:
         return self.in_sync is not None and self.in_sync.all_follow(self._terms.lease_s)
+
+    def _hears_set(self) -> bool:
+        """Whether a primary hears enough members. One that has just become it gives them a lease to find it."""
+        if self.in_sync is None or self._led_s is None:
+            return True
+        lease_s = self._terms.lease_s
+        return self._clock.monotonic() - self._led_s <= lease_s or self.in_sync.hears_enough(lease_s / BEATS)
+
+    async def _look_for_others(self) -> None:
+        """As a primary that does not beat."""
+        asked_s = self._clock.monotonic()
+        await self._read()
+        if self._readable and self.record is not None and self._is_mine(self.record):
+            self._looked_s = asked_s
 
     # ---- the record
 
@@ -363,12 +387,14 @@ class Leadership:
             self.me.disk, record.in_sync, terms.limits, terms.answer_ms, self._clock.monotonic, lambda: led.end,
             lambda: led.stored,
         )  # fmt: skip
+        self._led_s = None
         self.epoch, self.start_of_epoch = record.epoch, led.end
         self._tasks.start("becoming primary", self._lead())
 
     async def _lead(self) -> None:
         try:
             await self._led.lead()
+            self._led_s = self._clock.monotonic()
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, another broker has to be primary
             failed = error
@@ -379,7 +405,7 @@ class Leadership:
         if not self.epoch:
             return
         log.error("epoch %d: this broker is primary no more", self.epoch)
-        self.epoch, self.in_sync, self._stepping = 0, None, True
+        self.epoch, self.in_sync, self._led_s, self._stepping = 0, None, None, True
         try:
             await self._led.follow()
         finally:

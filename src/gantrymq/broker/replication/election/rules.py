@@ -6,8 +6,9 @@ A broker that acts as primary:
 |-------------------------------------|-------------------------------|-----------------------|------------------|
 | names another epoch or primary      |                               |                       | STEP_DOWN        |
 | yields to another disk              |                               |                       | STEP_DOWN        |
-| is its own, or cannot be read       | none arrived for a lease      | somebody is not here  | STEP_DOWN        |
+| is its own, or cannot be read       | it is not sure for a lease    | somebody is not here  | STEP_DOWN        |
 | is its own                          |                               | is not the right one  | CHANGE_SET       |
+| is its own                          |                               | is not heard          | WAIT             |
 | is its own                          | a third of a lease passed     |                       | BEAT             |
 | anything else                       |                               |                       | WAIT             |
 
@@ -33,6 +34,10 @@ when to try.
 
 A record yields when an operator has named the next primary. The one before has stopped by then, and everything that it
 acknowledged is on every member as always. So whoever stands is right; the others only let the named one go first.
+
+A primary that hears too few of the in-sync set acknowledges nothing. It beats no more, so that a member which it does
+not hear may stand after a lease. It looks at the record meanwhile, and is sure as long as it finds itself there. If
+nobody stands, because the others are off, it is still primary when they come back.
 
 A primary that reaches the store no more goes on while the whole set follows it: whoever hears it does not stand. So a
 store that is away stops nobody, until somebody is lost as well.
@@ -76,8 +81,12 @@ class Seen:
     """For which it acts as primary; 0: it does not."""
     unbeaten_s: float = 0.0
     """Since it sent its last beat that arrived."""
+    unsure_s: float = 0.0
+    """The same; or, while it does not beat, since its last look that found its own record."""
     all_follow: bool = True
     """Whether all of the set have reported within a lease."""
+    hears_set: bool = True
+    """Whether it hears enough of the set to acknowledge anything."""
     right_set: frozenset[int] = frozenset()
     """What the set should be."""
     # of any other
@@ -111,10 +120,12 @@ def _primary(seen: Seen) -> Act:
         return Act.STEP_DOWN
     if record.yields:
         return Act.STEP_DOWN
-    if seen.unbeaten_s > seen.lease_s and not seen.all_follow:
+    if seen.unsure_s > seen.lease_s and not seen.all_follow:
         return Act.STEP_DOWN
     if seen.right_set != record.in_sync:
         return Act.CHANGE_SET
+    if not seen.hears_set:
+        return Act.WAIT
     return Act.BEAT if seen.unbeaten_s >= seen.lease_s / BEATS else Act.WAIT
 
 
