@@ -45,6 +45,8 @@ class Book:
         self._rng = rng
         self.outcomes: dict[bytes, LocalTransactionState] = {}
         self.asked: Counter[bytes] = Counter()
+        self.under_way: set[bytes] = set()
+        """Those whose call has not returned: whether their local transaction is going to run is not known."""
         self.answered: set[bytes] = set()
         """Those whose end was answered."""
         self.goes_on = self.closed = False
@@ -70,7 +72,7 @@ class Book:
 
     def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
         self.asked[message.body] += 1
-        return self.outcomes.get(message.body, ROLLBACK)
+        return self.outcomes.get(message.body, UNKNOWN if message.body in self.under_way else ROLLBACK)
 
 
 async def delivered(consumer: PullConsumer) -> Counter[bytes]:
@@ -90,6 +92,7 @@ async def load(producer: TransactionProducer, book: Book, number: int) -> None:
         body = b"%d-%d" % (number, count)
         count += 1
         begun = time.monotonic()
+        book.under_way.add(body)
         try:
             result = await producer.send_in_transaction(Message(TOPIC, body))
         except GantryError:
@@ -98,6 +101,8 @@ async def load(producer: TransactionProducer, book: Book, number: int) -> None:
                 return
             await asyncio.sleep(0.02)
             continue
+        finally:
+            book.under_way.discard(body)
         book.longest_s = max(book.longest_s, time.monotonic() - begun)
         if result.decided:
             book.decided(body)

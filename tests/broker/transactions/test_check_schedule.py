@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from gantrymq.broker.transactions.check_schedule import HALVES_PER_TURN, CheckTurns
+from gantrymq.broker.replication.election.told import Told
 from gantrymq.message.system_topics import PARKED
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.transactions.rules.states import State
 from gantrymq.transactions.table.decisions import Decision, DecisionLog
 from gantrymq.transactions.table.open_halves import OpenHalf, TransactionTable
-from tests.broker.transaction_lab import GROUP, Lab, LabClient, LabProducers
+from tests.broker.transaction_lab import GROUP, TOPIC, Lab, LabClient, LabProducers
 from tests.broker.transactions.test_lost_senders import decisive
 from tests.support.brokers import Cluster, on_broker, until
 
@@ -127,6 +128,26 @@ def test_a_half_on_its_way_to_the_disk_gets_it_too(lab: Lab) -> None:
     change(lab, timeout_ms=2_000)
     lab.disk.release()
     checked_at(lab, 2.0)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_half_that_others_confirm_late_is_immune_from_then_on(lab: Lab, *, together: bool) -> None:
+    """Its sender is told only then that it is stored, and begins its local transaction."""
+    session = lab.online()
+    lab.end(session, lab.half(), Resolution.COMMIT)  # a run is taken when there is a half queue
+    safety = lab.store.safety
+    replica = Told(safety.position)
+    safety.require([replica])
+    if together:
+        birth = (lab.clock.wall_ms(), session.host, 0, 4, 0)
+        item = (b"paid", f"PGROUP\x01{GROUP}\x02UNIQ_KEY\x01K1\x02", 0, "K1", None)
+        assert lab.coordinator.put_run(TOPIC, 1, GROUP, [item], "", birth, lambda *_: None)
+        lab.clock.run()
+    else:
+        lab.half()
+    lab.clock.advance(7)
+    replica.confirm(lab.store.written)
+    checked_at(lab, 6.0)
 
 
 def test_a_sender_that_is_gone_longer_than_the_old_immunity_can_come_back_within_the_new_one(lab: Lab) -> None:

@@ -13,6 +13,8 @@ from gantrymq.simulation.world.cluster import BrokerHost, Cluster
 from gantrymq.simulation.world.records import ETCD
 
 LIMIT_S = 60.0
+SOON_S = 2 * LEASE_MS / 1000
+"""In virtual time, which is the same on every machine."""
 SILENT_S = 20.0
 Cut = Callable[[Cluster, BrokerHost, list[BrokerHost]], None]
 
@@ -47,7 +49,9 @@ def test_a_primary_that_reaches_etcd_and_no_replica_is_replaced(cut: Cut) -> Non
         primary = primary_of(cluster)
         assert primary is not None
         replicas = [host for host in cluster.brokers if host is not primary]
+        epoch = _epoch(cluster)
         cut(cluster, primary, replicas)
+        assert await until(lambda: _epoch(cluster) != epoch, SOON_S)
         assert await until(lambda: primary_of(cluster) in replicas and _takes_writes(cluster), LIMIT_S)
 
     _in(scenario)

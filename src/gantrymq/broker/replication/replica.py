@@ -25,6 +25,9 @@ CONNECT_S: Final = 5.0
 ANSWER_S: Final = 1.0
 """A primary that has not answered the question who this is after so long is one of Apache's. If it is one of ours that
 was busy, its answer ends the connection, and the next one is tried."""
+QUIET_BEATS: Final = 2
+"""A replica that has heard nothing for so many beats says nothing either, but what it has stored: its primary has to
+learn that it is not heard, also when only one direction of the line is cut."""
 DIVERGED_AGAIN_S: Final = 30.0
 """When the logs differ: a person has to act, and may have done so."""
 
@@ -379,7 +382,7 @@ class _Connection:
             self._fail(StoreError(f"the primary has said nothing for {pace.silence:g} s"))
         elif self._following.state is State.COMPARING and self._link is not None and self._greeted:
             self._link.write(self._talk.report(0))  # a sign of life that confirms nothing
-        elif now - self._said >= pace.beat / 2:
+        elif now - self._said >= pace.beat / 2 and now - self._heard <= QUIET_BEATS * pace.beat:
             self.report()
 
     def lost(self, reason: str) -> None:

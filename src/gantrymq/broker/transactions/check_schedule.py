@@ -60,8 +60,9 @@ class CheckSchedule:
             self._timer = None
 
     def watch(self, halves: Iterable[OpenHalf], *, anew: bool = False) -> None:
-        """Look at halves when their immunity ends. ``anew``: all of it is counted from now on, because another machine
-        stored them, whose clock may be another one."""
+        """Look at halves when their immunity ends. ``anew``: all of it is counted from now on: another machine stored
+        them, whose clock may be another one; or their senders have waited for others to confirm them, and begin their
+        local transactions only now."""
         position = self._safety.position
         for half in halves:
             stored_at, immunity_ms = half.stored_at, half.immunity_ms
@@ -81,9 +82,9 @@ class CheckSchedule:
             # It may have gone away while its half was on the way to the disk.
             self.put(half, self._clock.monotonic() if half.sender_gone else self._until)
 
-    def watch_run(self, halves: Sequence[OpenHalf]) -> None:
+    def watch_run(self, halves: Sequence[OpenHalf], *, anew: bool = False) -> None:
         """``watch`` of halves that were stored together with one immunity, and whose senders are not gone."""
-        self.watch(halves[:1])
+        self.watch(halves[:1], anew=anew)
         until, due = self._until, max(self._until, 0.0)
         others = halves[1:]
         for half in others:

@@ -101,9 +101,9 @@ class TransactionChecks:
         """Look at halves when their immunity ends. ``anew``: all of it is counted from now on."""
         self._schedule.watch(halves, anew=anew)
 
-    def watch_run(self, halves: Sequence[OpenHalf]) -> None:
+    def watch_run(self, halves: Sequence[OpenHalf], *, anew: bool = False) -> None:
         """``watch`` of halves that were stored together."""
-        self._schedule.watch_run(halves)
+        self._schedule.watch_run(halves, anew=anew)
 
     def sender_gone(self, half: OpenHalf) -> None:
         """The sender of a half message with decisive checkers is gone: another member of its group may be asked now."""

@@ -302,7 +302,7 @@ class TransactionCoordinator:
         if error is None:
             self.counts.halves += 1
             half.state = _OPEN
-            self.checks.watch((half,))
+            self.checks.watch((half,), anew=self._safety.has_conditions)
         else:
             half.take(Event.FAILED)
             self._remove(half)

@@ -113,7 +113,7 @@ class HalfRuns:
             half.state = _OPEN
             if half.waiting is not None:
                 joined.append(half)
-        self._checks.watch_run(halves)
+        self._checks.watch_run(halves, anew=self._safety.has_conditions)
         for half in joined:
             waiting, half.waiting = half.waiting, None
             for then in waiting or ():

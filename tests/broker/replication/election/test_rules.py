@@ -38,6 +38,7 @@ PRIMARY = {"epoch": 4, "right_set": frozenset({1, 2})}
         (MINE, {"unbeaten_s": 30.0, "unsure_s": 30.0, "all_follow": False, "hears_set": False}, Act.STEP_DOWN),
         (MINE, {"unbeaten_s": 30.0, "unsure_s": 0.3, "all_follow": False}, Act.BEAT),
         (MINE, {"hears_set": False, "right_set": frozenset({1, 2, 3})}, Act.CHANGE_SET),
+        (MINE, {"hears_set": False, "right_set": frozenset({1})}, Act.WAIT),
         (MINE, {"right_set": frozenset({1, 2, 3})}, Act.CHANGE_SET),
         (MINE, {"right_set": frozenset({1})}, Act.CHANGE_SET),
         (MINE, {"unbeaten_s": 1.0}, Act.BEAT),

@@ -7,8 +7,8 @@ A broker that acts as primary:
 | names another epoch or primary      |                               |                       | STEP_DOWN        |
 | yields to another disk              |                               |                       | STEP_DOWN        |
 | is its own, or cannot be read       | it is not sure for a lease    | somebody is not here  | STEP_DOWN        |
+| is its own                          |                               | not heard, none comes | WAIT             |
 | is its own                          |                               | is not the right one  | CHANGE_SET       |
-| is its own                          |                               | is not heard          | WAIT             |
 | is its own                          | a third of a lease passed     |                       | BEAT             |
 | anything else                       |                               |                       | WAIT             |
 
@@ -122,10 +122,10 @@ def _primary(seen: Seen) -> Act:
         return Act.STEP_DOWN
     if seen.unsure_s > seen.lease_s and not seen.all_follow:
         return Act.STEP_DOWN
+    if not seen.hears_set and seen.right_set <= record.in_sync:
+        return Act.WAIT
     if seen.right_set != record.in_sync:
         return Act.CHANGE_SET
-    if not seen.hears_set:
-        return Act.WAIT
     return Act.BEAT if seen.unbeaten_s >= seen.lease_s / BEATS else Act.WAIT
 
 
