@@ -83,8 +83,9 @@ class Member(GantryProcess):
         lines = [line for line in text.splitlines() if line.partition("=")[0] not in own]
         self._conf.write_text("\n".join([*lines, *(f"{key}={value}" for key, value in own.items())]))
 
-    def serve(self) -> None:
-        self.start("broker", "-c", str(self._conf))
+    def serve(self, *words: str) -> None:
+        """``words``: further ones of the command line."""
+        self.start("broker", "-c", str(self._conf), *words)
 
     @property
     def runs(self) -> bool:
