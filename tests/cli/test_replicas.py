@@ -13,10 +13,11 @@ import pytest
 from gantrymq import Message, Producer, PullConsumer, SendStatus
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.cli.serving.replicas import group_plans, write_config
-from gantrymq.errors import ConfigError, GantryError
+from gantrymq.errors import ConfigError, GantryError, RequestRejected
 from tests.cli.test_serve import DEADLINE_S, address, fails, program, server
 from tests.cli.test_supervise import children, until
 from tests.kill.group import Etcd
+from tests.kill.test_guarded_group import CLIENT, TLS, USERS
 
 PRIMARY = re.compile(r"the primary is (\S+),")
 
@@ -78,6 +79,33 @@ def test_the_primary_is_killed_and_everything_goes_on(tmp_path: Path) -> None:
                 for message in consumer.pull(queue, 0, wait_ms=0).messages
             ]
         assert set(bodies) == {b"before", b"after"}
+        running.process.send_signal(signal.SIGINT)
+        assert running.ended()[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Etcd.is_here(), reason="etcd is not installed (Debian: etcd-server)")
+def test_with_users_and_tls_nobody_is_served_without_an_account(tmp_path: Path) -> None:
+    """Neither by the brokers nor by the name server."""
+    given, tls = tmp_path / "given.conf", tmp_path / "tls.properties"
+    given.write_text("".join(f"{key}={value}\n" for key, value in USERS.items()))
+    tls.write_text(TLS)
+    words = server(tmp_path / "store", "--replicas", "3", "--config", str(given), "--tls-config", str(tls))
+    with program(*words) as running:
+        ready = running.ready()
+        name_server, primary = address(ready, "name server"), PRIMARY.search(ready)
+        assert primary is not None
+        with Producer("p", name_servers=name_server, **CLIENT) as producer:
+            send(producer, b"before")
+            (victim,) = children(running, primary.group(1).rpartition(":")[2])
+            os.kill(victim, signal.SIGKILL)
+            send(producer, b"after")
+        nobody = {key: value for key, value in CLIENT.items() if key.startswith("tls")}
+        with (
+            PullConsumer(name_servers=name_server, **nobody) as consumer,
+            pytest.raises(RequestRejected, match="no account|sign|user"),
+        ):
+            consumer.queues("orders")
         running.process.send_signal(signal.SIGINT)
         assert running.ended()[0] == 0
 

@@ -63,8 +63,10 @@ def server(
             from gantrymq.cli.serving.replicas import group_plans  # loaded only where it is asked for
 
             options = _options(address, listen, log_level, flush, tls_config)
-            return _group(group_plans(replicas, Path(settings.store.store_path_root_dir), settings), settings, names,
-                          name_server_http_port, options, network, config)  # fmt: skip
+            root = Path(settings.store.store_path_root_dir)
+            members = group_plans(replicas, root, settings)
+            names = replace(names, access=access_of_name_server(settings, root, config))
+            return _group(members, settings, names, name_server_http_port, options, network, config)
         if brokers is None:
             check_single(Path(settings.store.store_path_root_dir))
             return _server(settings, names, name_server_http_port, config, network)
