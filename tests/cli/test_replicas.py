@@ -103,7 +103,7 @@ def test_with_users_and_tls_nobody_is_served_without_an_account(tmp_path: Path) 
         nobody = {key: value for key, value in CLIENT.items() if key.startswith("tls")}
         with (
             PullConsumer(name_servers=name_server, **nobody) as consumer,
-            pytest.raises(RequestRejected, match="no account|sign|user"),
+            pytest.raises(RequestRejected, match=r"no account|sign|user"),
         ):
             consumer.queues("orders")
         running.process.send_signal(signal.SIGINT)

@@ -50,6 +50,9 @@ LEFT_LOADS, LEFT_FROM = 2, 100
 DELAYS_S: Final = (0.02, 0.4)
 CUT_S: Final = 8.0
 """At most, where the primary stays."""
+ON_THE_WAY_S: Final = 2.0
+"""A question that was asked before its transaction was decided may wait for so long in a line that is slow, or was cut
+and healed, and in a busy client."""
 STUCK_S: Final = 30.0
 """If nothing was decided for so long while a line is cut, nothing is going to be."""
 
@@ -73,6 +76,12 @@ class Load(NamedTuple):
     """Half messages that nobody ends."""
     rest_s: float = 0.0
     """Before each loss: a broker that was started again reads its log ahead meanwhile."""
+    shape: str = ""
+    """A part of the names of the shapes of lines that are used."""
+
+    @property
+    def is_large(self) -> bool:
+        return bool(self.backlog or self.open)
 
 
 NOTHING: Final = Load()
@@ -96,6 +105,12 @@ class Watched(Book):
         super().__init__(rng)
         self.goes_on = True
         self.again: set[bytes] = set()
+        self.on_the_way = 0
+        """Questions that may have been asked before the transaction was decided."""
+        self.has_lines = False
+        self.moved = 0.0
+        """When a line was healed last."""
+        self._decided: dict[bytes, float] = {}
         self.count = 0
         """Transactions that were decided by clients that are on nobody's side."""
         self.last = self.longest = 0.0
@@ -112,13 +127,18 @@ class Watched(Book):
 
     def decided(self, body: bytes) -> None:
         super().decided(body)
+        self._decided[body] = time.monotonic()
         if int(body.partition(b"-")[0]) < LEFT_FROM:
             self.longest = max(self.longest, self.still_s)
             self.count, self.last = self.count + 1, time.monotonic()
 
     def check_local_transaction(self, message: MessageView) -> LocalTransactionState:
         if message.body in self.answered:
-            self.again.add(message.body)
+            since = time.monotonic() - max(self._decided[message.body], self.moved)
+            if self.has_lines and since < ON_THE_WAY_S:
+                self.on_the_way += 1
+            else:
+                self.again.add(message.body)
         return super().check_local_transaction(message)
 
 
@@ -179,7 +199,7 @@ async def part(group: Group, lines: Lines, shape: Shape, way: str, rng: random.R
         assert stuck < STUCK_S, f"{shape.name}: nothing was decided for {STUCK_S} s"
         await asyncio.sleep(0.02)
     lines.heal(broken=rng.random() < 0.5)
-    healed = time.monotonic()
+    healed = book.moved = time.monotonic()
     while book.count == count or book.last < healed:
         await asyncio.sleep(0.01)
     return Times(elected, book.longest, shape.name)
@@ -214,15 +234,16 @@ async def play(
 ) -> tuple[list[Times], Counter[bytes]]:
     """How long it took each time, and what is delivered in the end."""
     times = []
-    shapes = {way: in_turn(way, ways.count(way), rng) for way in SHAPES}
+    shapes = {way: in_turn(way, ways.count(way), rng, extra.shape) for way in SHAPES if way in ways}
     async with contextlib.AsyncExitStack() as ends_with:
         producer = await ends_with.enter_async_context(
             TransactionProducer("g", name_servers=group.name_servers, listener=book, end_retries=0)
         )
         consumer = await ends_with.enter_async_context(PullConsumer(name_servers=group.name_servers))
         await until_known(producer)
-        await fill(group, producer, extra) if extra != NOTHING else None
+        await fill(group, producer, extra) if extra.is_large else None
         loads = [asyncio.create_task(load(producer, book, number)) for number in range(LOADS)]
+        book.has_lines = lines is not None
         if lines is not None:
             left = await ends_with.enter_async_context(left_behind(group, book))
             loads += [asyncio.create_task(load(left, book, LEFT_FROM + number)) for number in range(LEFT_LOADS)]
@@ -272,7 +293,7 @@ def _judged(
     root: Path, book: Watched, rng: random.Random, ways: list[str], extra: Load, lines: Lines | None
 ) -> list[Times]:
     limit_s = 60 + (60 + extra.rest_s) * len(ways) + extra.backlog / SLOWEST_FILL
-    with Group(root, lines=lines, **(LARGE if extra != NOTHING else {})) as group:
+    with Group(root, lines=lines, **(LARGE if extra.is_large else {})) as group:
         times, found = asyncio.run(asyncio.wait_for(play(group, book, rng, ways, extra, lines), limit_s))
     del found[FIRST]
     lost = book.due() - found.keys()
@@ -289,7 +310,8 @@ def _tell(what: str, seconds: list[float]) -> None:
     ordered = sorted(seconds)
     if ordered:
         p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
-        print(f"{what} ({len(ordered)}) p50 {statistics.median(ordered):.2f} s, p99 {p99:.2f} s, longest {ordered[-1]:.2f} s")
+        middle, longest = statistics.median(ordered), ordered[-1]
+        print(f"{what} ({len(ordered)}) p50 {middle:.2f} s, p99 {p99:.2f} s, longest {longest:.2f} s")
 
 
 def main() -> int:
@@ -301,24 +323,30 @@ def main() -> int:
     parser.add_argument("--backlog", type=int, default=0, help="bytes of messages that are in the log before")
     parser.add_argument("--open", type=int, default=0, help="half messages that are open all the time")
     parser.add_argument("--rest", type=float, default=0.0, help="seconds before each loss, in which brokers read ahead")
+    parser.add_argument("--shape", default="", help="a part of the names of the shapes of lines that are used")
     parser.add_argument("--keep", type=Path, help="where stores and logs of a run that failed are copied to")
     given = parser.parse_args()
-    decided = failed = refused = 0
+    decided = failed = refused = on_the_way = 0
     times: list[Times] = []
     for seed in range(given.seed, given.seed + given.runs):
         with tempfile.TemporaryDirectory() as directory:
             try:
                 book, found = run(
-                    Path(directory), seed, [given.way] * given.losses, Load(given.backlog, given.open, given.rest)
+                    Path(directory),
+                    seed,
+                    [given.way] * given.losses,
+                    Load(given.backlog, given.open, given.rest, given.shape),
                 )
                 times += found
                 decided, refused = decided + len(book.answered), refused + book.refused
+                on_the_way += book.on_the_way
             except (AssertionError, TimeoutError) as error:
                 failed += 1
                 print(f"seed {seed}: {error!r}", flush=True)
                 if given.keep is not None:
                     shutil.copytree(directory, given.keep / f"{given.way}-{seed}")
     print(f"{given.way}: {len(times)} losses, {decided} decided transactions, {refused} refused, {failed} failed")
+    print(f"{on_the_way} questions were on their way when the transaction was decided") if on_the_way else None
     for shape in sorted({one.shape for one in times}):
         there = [one for one in times if one.shape == shape]
         print(f"{shape}: {len(there)} times") if shape else None

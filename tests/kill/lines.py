@@ -60,6 +60,7 @@ class Lines:
         self._changed = asyncio.Event()
         self._connections: set[_Connection] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._servers: list[asyncio.Server] = []
 
     def __enter__(self) -> Lines:
         self._thread.start()
@@ -115,7 +116,7 @@ class Lines:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-        await asyncio.start_server(accepted, HOST, at, backlog=1024)
+        self._servers.append(await asyncio.start_server(accepted, HOST, at, backlog=1024))
 
     async def _set(self, cut: frozenset[Way], slow: dict[Way, tuple[float, float]]) -> None:
         self._cut, self._slow = cut, slow
@@ -131,9 +132,12 @@ class Lines:
         await self._set(frozenset(), {})
 
     async def _end(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for server in self._servers:
+            server.close()
+        while self._tasks:
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def until_open(self, *ways: Way) -> None:
         while self._cut.intersection(ways):

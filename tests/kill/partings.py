@@ -68,16 +68,20 @@ DELAY: Final = (
     Shape("brokers to etcd", lambda p, r: lines((p, *r), (ETCD,))),
     Shape("primary to everybody", lambda p, r: lines((p,), (*r, ETCD, NAMES, CLIENTS, LEFT))),
     Shape("primary to one replica", lambda p, r: there((p,), r[:1])),
-    Shape("everywhere", lambda p, r: lines((p, *r), (ETCD, NAMES, CLIENTS, LEFT)) + lines((p,), r) + lines(r[:1], r[1:])),
+    Shape(
+        "everywhere", lambda p, r: lines((p, *r), (ETCD, NAMES, CLIENTS, LEFT)) + lines((p,), r) + lines(r[:1], r[1:])
+    ),
 )
 """Everything takes its time."""
 
 SHAPES: Final[Mapping[str, tuple[Shape, ...]]] = {"cut": CUT, "half": HALF, "delay": DELAY}
 
 
-def in_turn(way: str, count: int, rng: random.Random) -> list[Shape]:
-    """So many shapes: each comes once before one comes twice."""
+def in_turn(way: str, count: int, rng: random.Random, named: str = "") -> list[Shape]:
+    """So many shapes: each comes once before one comes twice. ``named``: a part of their names."""
+    there = [shape for shape in SHAPES[way] if named in shape.name]
+    assert there, f"no shape of {way} has {named!r} in its name"
     found: list[Shape] = []
     while len(found) < count:
-        found += rng.sample(SHAPES[way], len(SHAPES[way]))
+        found += rng.sample(there, len(there))
     return found[:count]

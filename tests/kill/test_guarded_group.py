@@ -1,5 +1,7 @@
-"""A group with everything that guards it at once: users, TLS on all ports, and an etcd with users and TLS. Its primary is
-killed."""
+"""A group with everything that guards it at once: users, TLS on all ports, an etcd with users and TLS.
+
+Its primary is killed.
+"""
 
 from __future__ import annotations
 
@@ -155,14 +157,12 @@ def test_the_primary_is_killed_and_everything_goes_on(group: Guarded) -> None:
         sent(producer, b"after")
         assert group.primary() not in (None, victim)
         found = [
-            message.body
-            for queue in consumer.queues(TOPIC)
-            for message in consumer.pull(queue, 0, wait_ms=0).messages
+            message.body for queue in consumer.queues(TOPIC) for message in consumer.pull(queue, 0, wait_ms=0).messages
         ]
         assert sorted(found) == sorted(set(found)) and {b"before", b"after"} <= set(found)
-    with Producer("p", name_servers=group.name_servers, **{**CLIENT, "secret_key": "wrong"}) as stranger:
-        with pytest.raises(GantryError):
-            stranger.send(Message(TOPIC, b"wrong"))
+    wrong = {**CLIENT, "secret_key": "wrong"}
+    with Producer("p", name_servers=group.name_servers, **wrong) as stranger, pytest.raises(GantryError):
+        stranger.send(Message(TOPIC, b"wrong"))
 
 
 def sent(producer: TransactionProducer, body: bytes) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gantrymq.broker.transactions.check_schedule import HALVES_PER_TURN, CheckTurns
 from gantrymq.broker.replication.election.told import Told
+from gantrymq.broker.transactions.check_schedule import HALVES_PER_TURN, CheckTurns
 from gantrymq.message.system_topics import PARKED
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.codes import RequestCode, ResponseCode

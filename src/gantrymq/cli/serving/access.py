@@ -45,9 +45,8 @@ def access_of_name_server(config: BrokerConfig, root: Path, file: Path | None) -
     access = config.access
     if access.authentication_enabled and access.auth_config_path:
         raise ConfigError(
-            "authConfigPath names one directory, and with --brokers or --replicas each broker keeps its users in its own "
-            "store; "
-            "remove authConfigPath"
+            "authConfigPath names one directory, and with --brokers or --replicas each broker keeps its users in its "
+            "own store; remove authConfigPath"
         )
     if access.acl_enable and not access.plain_acl_file:
         beside = root if file is None else file.resolve().parent
