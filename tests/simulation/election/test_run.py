@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -18,8 +18,8 @@ from gantrymq.broker.replication.election.leadership import Leadership, Led, Ter
 from gantrymq.broker.replication.election.record import Member, Record, elected
 from gantrymq.broker.replication.election.record_store import RecordStore
 from gantrymq.runtime.clock import Clock
-from gantrymq.simulation.election.run import run
-from gantrymq.simulation.run import Result
+from gantrymq.simulation.election.run import DEFAULT, EMPTY_FIRST, run
+from gantrymq.simulation.run import Plan, Result
 
 pytestmark = pytest.mark.pure("parts of the broker are replaced while it runs")
 Patch = pytest.MonkeyPatch
@@ -101,21 +101,29 @@ def _keeps_its_place(patch: Patch) -> None:
     patch.setattr(Leadership, "__init__", begins)
 
 
-DEFECTS: dict[str, tuple[Callable[[Patch], None], range]] = {
-    "anybody is elected": (_anybody_is_elected, range(20, 200)),
-    "one is enough": (_one_is_enough, range(28, 128)),
-    "answers before the record": (_answers_before_the_record, range(16, 116)),
-    "yields for ever": (_yields_for_ever, range(4, 104)),
-    "keeps its place without its disk": (_keeps_its_place, range(200)),
+DISKS: Final = replace(DEFAULT, faults=(EMPTY_FIRST, "primary lost", "disk lost"), fault_count=4)
+DEFECTS: dict[str, tuple[Callable[[Patch], None], range, Plan]] = {
+    "anybody is elected": (_anybody_is_elected, range(20, 200), DEFAULT),
+    "one is enough": (_one_is_enough, range(28, 128), DEFAULT),
+    "answers before the record": (_answers_before_the_record, range(16, 116), DEFAULT),
+    "yields for ever": (_yields_for_ever, range(4, 104), DEFAULT),
+    "keeps its place without its disk": (_keeps_its_place, range(1, 101), DISKS),
 }
-"""Each defect, and the seeds within which it is found. They begin shortly before the one that finds it."""
+"""Each defect, the seeds within which it is found, and what happens in them. They begin shortly before the one that
+finds it."""
+
+
+def test_an_empty_machine_that_is_back_first_waits_for_the_others() -> None:
+    for seed in range(3):
+        result = run(seed, DISKS)
+        assert result.good, f"seed {seed}: {[*map(str, result.violations), *result.errors]}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    defect, seeds = DEFECTS[name]
+    defect, seeds, plan = DEFECTS[name]
     defect(monkeypatch)
-    found: Any = next((seed for seed in seeds if not run(seed).good), None)
+    found: Any = next((seed for seed in seeds if not run(seed, plan).good), None)
     print(f"{name}: seed {found}")
     assert found is not None

@@ -44,6 +44,8 @@ from gantrymq.simulation.world.waiting import wait
 NAME: Final = "broker-0"
 SIZE: Final = 3
 LEASE_MS: Final = 3_000
+EMPTY_FIRST: Final = "empty one first"
+"""It takes most of a run, so it is played when it is named."""
 TROUBLE_S: Final = 60.0
 """Longer than elsewhere: an election alone takes seconds."""
 
@@ -83,24 +85,13 @@ async def disk_lost(cluster: Cluster, rng: random.Random) -> None:
     """A machine comes back with an empty disk, as long as two others have everything. Often the primary is lost
     then."""
     primary = primary_of(cluster)
-    leads = None if primary is None or primary.broker is None else primary.broker.group
-    if (
-        primary is None
-        or leads is None
-        or leads.leadership.record is None
-        or len(leads.leadership.record.in_sync) < SIZE
-    ):
-        return
-    if cluster.busy or any(host.node is None for host in cluster.brokers):
+    if primary is None or not _all_have_everything(cluster, primary):
         return
     host = rng.choice(cluster.brokers)
     cluster.busy = True
     try:
-        cluster.injected["disk lost"] += 1
         cluster.kill_broker(host)
-        host.disk = type(host.disk)(rng.randrange(1 << 32))
-        host.disk.watch(cluster.injected)
-        host.disk.now_ms = cluster.brokers[0].disk.now_ms
+        _empty(cluster, host, rng)
         await wait(cluster, rng.uniform(0.2, 4))
         await cluster.revive(host)
         if host is not primary and rng.random() < 0.7:  # whoever has everything is needed now
@@ -109,6 +100,41 @@ async def disk_lost(cluster: Cluster, rng: random.Random) -> None:
         await wait(cluster, 20)
     finally:
         cluster.busy = False
+
+
+async def empty_one_first(cluster: Cluster, rng: random.Random) -> None:
+    """The power of the room goes off. One machine is back first, with an empty disk: it must wait for the others."""
+    primary = primary_of(cluster)
+    if primary is None or not _all_have_everything(cluster, primary):
+        return
+    host = rng.choice(cluster.brokers)
+    cluster.busy = True
+    try:
+        for one in cluster.brokers:
+            cluster.cut_power(one)
+        _empty(cluster, host, rng)
+        await cluster.revive(host)
+        await wait(cluster, rng.uniform(2, 4) * LEASE_MS / 1000)
+        await asyncio.gather(*(cluster.revive(one) for one in cluster.brokers if one is not host))
+        await wait(cluster, 20)
+    finally:
+        cluster.busy = False
+
+
+def _all_have_everything(cluster: Cluster, primary: BrokerHost) -> bool:
+    """Whether one of them may lose its disk."""
+    leads = None if primary.broker is None else primary.broker.group
+    if leads is None or leads.leadership.record is None or len(leads.leadership.record.in_sync) < SIZE:
+        return False
+    return not cluster.busy and all(host.node is not None for host in cluster.brokers)
+
+
+def _empty(cluster: Cluster, host: BrokerHost, rng: random.Random) -> None:
+    """A machine that is off gets another disk."""
+    cluster.injected["disk lost"] += 1
+    host.disk = type(host.disk)(rng.randrange(1 << 32))
+    host.disk.watch(cluster.injected)
+    host.disk.now_ms = cluster.brokers[0].disk.now_ms
 
 
 async def handed_over(cluster: Cluster, rng: random.Random) -> None:
@@ -213,8 +239,10 @@ ELECTION_FAULTS: Final[Mapping[str, Fault]] = {
     "rough network": rough_network,
     "connections broken": connections_broken,
     "service killed": service_killed,
+    EMPTY_FIRST: empty_one_first,
 }
-DEFAULT: Final = Plan(orders=30, faults=tuple(ELECTION_FAULTS), fault_count=10, brokers=SIZE)
+OFTEN: Final = tuple(name for name in ELECTION_FAULTS if name != EMPTY_FIRST)
+DEFAULT: Final = Plan(orders=30, faults=OFTEN, fault_count=10, brokers=SIZE)
 
 
 def run(seed: int, plan: Plan = DEFAULT, *, log: bool = False) -> Result:
