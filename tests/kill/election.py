@@ -93,7 +93,8 @@ class Times(NamedTuple):
     elected_s: float | None
     """Until the record named another one; None: it did not."""
     decided_s: float
-    """Until a client that went on had a transaction decided. Of lines: for how long none was, at the longest."""
+    """Until a client that went on had a transaction decided. Of lines: for how long none was, at the longest; where no
+    client reached a primary, since they were healed."""
     shape: str = ""
     """Of lines: which ones."""
 
@@ -184,7 +185,7 @@ async def part(group: Group, lines: Lines, shape: Shape, way: str, rng: random.R
     others = [str(member.number) for member in group.members if member is not primary]
     ways = shape.ways(str(primary.number), tuple(rng.sample(others, len(others))))
     epoch = group.record()["epoch"]
-    begun, count = time.monotonic(), book.count
+    begun = time.monotonic()
     book.watch()
     if way == "delay":
         lines.slow(ways, *DELAYS_S)
@@ -199,8 +200,10 @@ async def part(group: Group, lines: Lines, shape: Shape, way: str, rng: random.R
         assert stuck < STUCK_S, f"{shape.name}: nothing was decided for {STUCK_S} s"
         await asyncio.sleep(0.02)
     lines.heal(broken=rng.random() < 0.5)
-    healed = book.moved = time.monotonic()
-    while book.count == count or book.last < healed:
+    book.moved, count = time.monotonic(), book.count
+    if not shape.goes_on:
+        book.watch()
+    while book.count == count:
         await asyncio.sleep(0.01)
     return Times(elected, book.longest, shape.name)
 

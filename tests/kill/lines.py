@@ -154,16 +154,18 @@ class _Connection:
         self._lines = lines
         self.source, self.to = source, to
         self._over = asyncio.Event()
-        self._is_broken = False
+        self._writers: list[asyncio.StreamWriter] = []
 
     def break_off(self) -> None:
-        self._is_broken = True
+        """Whatever waits is lost."""
+        for one in self._writers:
+            one.transport.abort()
         self._over.set()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
         """Until both sides have ended, or it breaks."""
-        writers = [writer]
-        carried = asyncio.ensure_future(self._carried(reader, writer, host, port, writers))
+        self._writers.append(writer)
+        carried = asyncio.ensure_future(self._carried(reader, writer, host, port))
         over = asyncio.ensure_future(self._over.wait())
         try:
             await asyncio.wait((carried, over), return_when=asyncio.FIRST_COMPLETED)
@@ -171,18 +173,17 @@ class _Connection:
             for task in (carried, over):
                 task.cancel()
             await asyncio.gather(carried, over, return_exceptions=True)
-            for one in writers:
-                one.transport.abort() if self._is_broken else one.close()
+            for one in self._writers:
+                one.close()
 
     async def _carried(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int,
-        writers: list[asyncio.StreamWriter],
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int
     ) -> None:  # fmt: skip
         there, back = both(self.source, self.to)
         await self._lines.until_open(there, back)
         with contextlib.suppress(OSError):  # nobody listens there
             far_reader, far_writer = await asyncio.open_connection(host, port)
-            writers.append(far_writer)
+            self._writers.append(far_writer)
             async with asyncio.TaskGroup() as directions:
                 directions.create_task(self._direction(reader, far_writer, there))
                 directions.create_task(self._direction(far_reader, writer, back))
