@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.interop.five_driver import Play
+from tests.interop.five_driver import Play, codes_in
 
 Played = Callable[[Play], None]
 
@@ -44,5 +43,5 @@ def expect(found: object, wanted: object) -> None:
 
 def code_is(text: str, *codes: str) -> None:
     """A client that tells the code of an answer tells one of these. Some keep it to themselves, some refuse alone."""
-    told = re.findall(r"\b[45]\d{4}\b", text)
+    told = codes_in(text)
     assert not told or set(told) & set(codes), f"{text!r} has none of {codes}"
