@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from gantrymq import PullConsumer
 from gantrymq.admin import Admin
 from gantrymq.errors import GantryError
+from gantrymq.grpc.definition_pb2 import Code
 from gantrymq.protocol.files.groups import Group
 from tests.interop.process import DEADLINE_SECONDS, POLL_SECONDS, Process
 from tests.runtime.tls.peers import file
@@ -29,6 +30,8 @@ EMPTY_POLLS = 3
 QUEUES = 1
 """Of a topic, unless a line says more: a receive asks one queue at a time."""
 PATIENCE_S = 30.0
+CODES = {name: str(number) for name, number in Code.items() if number >= Code.BAD_REQUEST}
+"""Those that say that something is refused, or has failed."""
 QUICK_RETRIES = {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000] * 4}}
 
 
@@ -41,8 +44,9 @@ class NotInThisClient(Exception):
 
 
 def codes_in(text: str) -> list[str]:
-    """The codes of RocketMQ 5 that a client tells. Some clients keep them to themselves."""
-    return re.findall(r"\b[45]\d{4}\b", text)
+    """The codes of RocketMQ 5 that a client tells, by number or by name. Some clients keep them to themselves."""
+    words = (CODES.get(word, word) for word in re.findall(r"\b(?:[45]\d{4}|[A-Z][A-Z_]+)\b", text))
+    return list(dict.fromkeys(word for word in words if word.isdigit()))
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,12 @@ class Door:
     patient: bool = False
     """Whether a start or a reception that fails is tried again: Apache's proxy refuses a consumer until it has taken in
     its settings, and a cold one does not answer in the time of a client. It is to be a fair control."""
-    restart: Callable[[], None] | None = None
-    """Kills the broker with its door, and starts it again on the same store and ports."""
+    second: str = ""
+    """The endpoint of another door before the same broker."""
+    restart_second: Callable[[], float] | None = None
+    """Kills the second door alone, and starts it again on its port."""
+    restart: Callable[[], float] | None = None
+    """Kills the broker with its door, and starts it again on the same store and ports; the time when it was dead."""
 
 
 class Driver:
@@ -171,10 +179,17 @@ class Play:
     def client(self, verb: str, *, driver: Driver | None = None, **words: object) -> str:
         """A new producer or consumer; its name."""
         used, name = driver or self.driver, f"{self.name}c{next(self._numbers)}"
-        if verb == "simple":
+        if verb in ("simple", "lite_simple"):
             words = {"wait": self.door.wait_s, **words}
         self._patiently(lambda: used.ask(verb, name=name, **words))
         self._open.append((used, name))
+        return name
+
+    def at_once(self, verb: str, **words: object) -> str:
+        """The same, where a refusal is what is looked for."""
+        name = f"{self.name}c{next(self._numbers)}"
+        self.driver.ask(verb, name=name, **words)
+        self._open.append((self.driver, name))
         return name
 
     def _patiently(self, work: Callable[[], object]) -> None:

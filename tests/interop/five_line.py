@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tests.interop.five_driver import Play, codes_in
 
-Played = Callable[[Play], None]
+Played = Callable[[Play], str | None]
+"""What it returns stands in the page beside "ok"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,23 +16,28 @@ class Line:
     """``play`` raises where the client does not get what it should."""
 
     name: str
-    play: Callable[[Play], None]
+    play: Played
     short: bool
     """Whether the short run has it: nothing in it waits for time to go by."""
     ours_alone: str = ""
     """Why Apache's proxy is no control."""
     restarts: bool = False
     """Whether it restarts the broker; then no other line is played beside it."""
+    users: bool = False
+    """Whether its broker has users."""
 
 
 LINES: list[Line] = []
+NO_DOOR = "its broker has no door that would end with it"
 
 
-def line(name: str, *, short: bool = True, ours_alone: str = "", restarts: bool = False) -> Callable[[Played], Played]:
+def line(
+    name: str, *, short: bool = True, ours_alone: str = "", restarts: bool = False, users: bool = False
+) -> Callable[[Played], Played]:
     """Put a function into the table."""
 
     def add(play: Played) -> Played:
-        LINES.append(Line(name, play, short, ours_alone, restarts))
+        LINES.append(Line(name, play, short, ours_alone, restarts, users))
         return play
 
     return add

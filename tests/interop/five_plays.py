@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any
 
-from tests.interop.five_driver import QUICK_RETRIES, Driver, NotInThisClient, Play, Refused
-from tests.interop.five_line import LINES, code_is, expect, line
+from tests.interop.five_driver import QUICK_RETRIES, Driver, NotInThisClient, Play
+from tests.interop.five_line import LINES, NO_DOOR, code_is, expect, line
 
 LONG_S = 20
 """A delay in which a message can be recalled on a busy machine."""
 TWO_CHECKS_S = 7
-NO_DOOR = "its broker has no door that would end with it"
 MEBI = 1 << 20
 
 # Normal messages
@@ -173,11 +170,11 @@ line("priority: its number comes")(_ranked("priority", ["3", "2", "1"]))
 # Lite topics
 
 
-def _lite(p: Play, **words: object) -> tuple[str, str, str]:
+def _lite(p: Play, verb: str = "lite", **words: object) -> tuple[str, str, str]:
     """Topic, reader of its lite topic ``a``, producer."""
     topic = p.topic("LITE")
     group = p.group(attributes={"lite.bind.topic": topic}, group_retry_policy=QUICK_RETRIES)
-    reader = p.client("lite", topic=topic, group=group, **words)  # type: ignore[arg-type]
+    reader = p.client(verb, topic=topic, group=group, **words)  # type: ignore[arg-type]
     p.driver.ask("subscribe", name=reader, lite="a")
     return topic, reader, p.client("producer", topic=topic)
 
@@ -221,6 +218,34 @@ def _(p: Play) -> None:
 def _(p: Play) -> None:
     _, reader, _ = _lite(p)
     code_is(p.refused("subscribe", name=reader, lite="x" * 100), "40020")
+
+
+@line("lite, simple: those of a lite topic come in their order, and once")
+def _(p: Play) -> None:
+    topic, reader, producer = _lite(p, "lite_simple")
+    p.send(topic, *ORDERED, producer=producer, lite="a")
+    expect(p.take(reader, 5), ORDERED)
+    expect({one["lite"] for one in p.driver.seen("got", reader)}, {"a"})
+    p.nothing(reader)
+
+
+@line("lite, simple: nothing comes of a lite topic without a subscription, or after its end")
+def _(p: Play) -> None:
+    topic, reader, producer = _lite(p, "lite_simple")
+    p.send(topic, "other", producer=producer, lite="b")
+    p.send(topic, "own", producer=producer, lite="a")
+    expect(p.take(reader, 1), ["own"])
+    p.driver.ask("unsubscribe", name=reader, lite="a")
+    p.send(topic, "after", producer=producer, lite="a")
+    p.nothing(reader)
+
+
+@line("lite, simple: one that nobody acknowledged comes again before the next", short=False)
+def _(p: Play) -> None:
+    topic, reader, producer = _lite(p, "lite_simple")
+    p.send(topic, "first", "second", producer=producer, lite="a")
+    p.driver.until(lambda: p.receive(reader, 1, p.door.invisible_s), "the first")
+    expect(p.take(reader, 2), ["first", "second"])
 
 
 # Transactions
@@ -543,32 +568,6 @@ def _(p: Play) -> None:
     expect(sorted(p.take(reader, 5)), ORDERED)
     p.commit_after_restart(held)
     expect(p.take(p.reader(held), 1), ["unknown before"])
-
-
-@line(
-    "restart: of what is sent meanwhile, nothing that was taken is lost", short=False, ours_alone=NO_DOOR, restarts=True
-)
-def _(p: Play) -> None:
-    topic = p.topic()
-    producer = p.client("producer", topic=topic)
-    taken: list[str] = []
-
-    def send() -> None:
-        for number in range(60):
-            with suppress(Refused):  # it is away: nobody was told that the message is there
-                p.send(topic, f"body {number}", producer=producer)
-                taken.append(f"body {number}")
-
-    with ThreadPoolExecutor(1) as threads:
-        sending = threads.submit(send)
-        p.driver.until(lambda: len(taken) > 10, "the first of them")
-        assert p.door.restart is not None
-        p.door.restart()
-        sending.result()
-    reader, found = p.reader(topic), list[str]()
-    while missing := {*taken} - {*found}:
-        found += p.take(reader, 1)
-        assert len(found) <= 120, f"{missing} are lost"
 
 
 @line("restart: a push consumer goes on", short=False, ours_alone=NO_DOOR, restarts=True)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.interop import guarded, secured
+from tests.interop.five_line import LINES
 from tests.interop.five_lines import CLIENTS_OF_LINES, SLOW_TO_COMPILE, Outcome, play_all, table
 from tests.interop.five_places import our_door
-from tests.interop.five_plays import LINES
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "grpc-clients.md"
 PLAYED = [client for client in CLIENTS_OF_LINES if client not in SLOW_TO_COMPILE]

@@ -32,7 +32,7 @@ public class Lines {
     private static final Map<String, AutoCloseable> CLIENTS = new ConcurrentHashMap<>();
     private static final Map<String, Transaction> TRANSACTIONS = new ConcurrentHashMap<>();
     private static final Map<String, MessageView> GOT = new ConcurrentHashMap<>();
-    private static ClientConfiguration where;
+    private static String[] given;
 
     private static synchronized void say(Object... values) {
         StringBuilder line = new StringBuilder("{");
@@ -112,8 +112,21 @@ public class Lines {
         };
     }
 
+    /** An order may name another door, or another account than the process was given; an empty access key is none. */
+    private static ClientConfiguration where(Map<String, String> order) {
+        ClientConfigurationBuilder made = ClientConfiguration.newBuilder()
+            .setEndpoints(order.getOrDefault("endpoint", given[0]))
+            .enableSsl(given[1].equals("tls")).setRequestTimeout(Duration.ofSeconds(15));
+        String access = order.getOrDefault("access", given.length > 2 ? given[2] : "");
+        if (!access.isEmpty()) {
+            String secret = order.getOrDefault("secret", given.length > 3 ? given[3] : "");
+            made.setCredentialProvider(new StaticSessionCredentialsProvider(access, secret));
+        }
+        return made.build();
+    }
+
     private static Producer producer(Map<String, String> order) throws Exception {
-        return SERVICE.newProducerBuilder().setClientConfiguration(where).setTopics(order.get("topic"))
+        return SERVICE.newProducerBuilder().setClientConfiguration(where(order)).setTopics(order.get("topic"))
             .setTransactionChecker(one -> {
                 say("step", "check", "who", order.get("name"), "body", text(one));
                 switch (text(one).split(" ")[0]) {
@@ -125,6 +138,18 @@ public class Lines {
                         return TransactionResolution.UNKNOWN;
                 }
             }).build();
+    }
+
+    private static String told(Throwable error) {
+        String text = String.valueOf(error.getMessage());
+        if (text.startsWith("not in this client")) {
+            return text;
+        }
+        StringBuilder all = new StringBuilder(error.toString());
+        for (Throwable cause = error.getCause(); cause != null; cause = cause.getCause()) {
+            all.append(" because of ").append(cause);
+        }
+        return all.toString();
     }
 
     private static String obey(String verb, Map<String, String> order) throws Exception {
@@ -153,7 +178,7 @@ public class Lines {
                 ((Producer) client).recallMessage(order.get("topic"), order.get("handle"));
                 return "";
             case "simple":
-                CLIENTS.put(name, SERVICE.newSimpleConsumerBuilder().setClientConfiguration(where)
+                CLIENTS.put(name, SERVICE.newSimpleConsumerBuilder().setClientConfiguration(where(order))
                     .setConsumerGroup(order.get("group")).setSubscriptionExpressions(expressions(order))
                     .setAwaitDuration(Duration.ofSeconds(Long.parseLong(order.get("wait")))).build());
                 return "";
@@ -173,15 +198,17 @@ public class Lines {
                     Duration.ofSeconds(Long.parseLong(order.get("invisible"))));
                 return "";
             case "push":
-                CLIENTS.put(name, SERVICE.newPushConsumerBuilder().setClientConfiguration(where)
+                CLIENTS.put(name, SERVICE.newPushConsumerBuilder().setClientConfiguration(where(order))
                     .setConsumerGroup(order.get("group")).setSubscriptionExpressions(expressions(order))
                     .setMessageListener(listener(order)).build());
                 return "";
             case "lite":
-                CLIENTS.put(name, SERVICE.newLitePushConsumerBuilder().setClientConfiguration(where)
+                CLIENTS.put(name, SERVICE.newLitePushConsumerBuilder().setClientConfiguration(where(order))
                     .bindTopic(order.get("topic")).setConsumerGroup(order.get("group"))
                     .setMessageListener(listener(order)).build());
                 return "";
+            case "lite_simple":
+                throw new UnsupportedOperationException("not in this client: " + verb);
             case "subscribe":
                 ((LitePushConsumer) client).subscribeLite(order.get("lite"));
                 return "";
@@ -197,12 +224,7 @@ public class Lines {
     }
 
     public static void main(String[] arguments) throws Exception {
-        ClientConfigurationBuilder settings = ClientConfiguration.newBuilder().setEndpoints(arguments[0])
-            .enableSsl(arguments[1].equals("tls")).setRequestTimeout(Duration.ofSeconds(15));
-        if (arguments.length > 2) {
-            settings.setCredentialProvider(new StaticSessionCredentialsProvider(arguments[2], arguments[3]));
-        }
-        where = settings.build();
+        given = arguments;
         ExecutorService threads = Executors.newCachedThreadPool();
         say("step", "ready");
         BufferedReader orders = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -217,7 +239,7 @@ public class Lines {
                 try {
                     say("step", "done", "number", order.get("number"), "text", obey(words[0], order));
                 } catch (Throwable error) {
-                    say("step", "failed", "number", order.get("number"), "text", error.toString());
+                    say("step", "failed", "number", order.get("number"), "text", told(error));
                 }
             });
         }

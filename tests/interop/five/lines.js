@@ -4,9 +4,16 @@ const {
   Producer, PushConsumer, SimpleConsumer, LitePushConsumerImpl, ConsumeResult, FilterExpression,
 } = require('rocketmq-client-nodejs');
 
-const [endpoints, tls, accessKey, accessSecret] = process.argv.slice(2);
-const where = { endpoints, namespace: '', sslEnabled: tls === 'tls', requestTimeout: 15000 };
-if (accessKey) where.sessionCredentials = { accessKey, accessSecret };
+const [endpoint, tls, access, secret] = process.argv.slice(2);
+// An order may name another door, or another account than the process was given; an empty access key is none.
+function where(order) {
+  const made = {
+    endpoints: order.endpoint ?? endpoint, namespace: '', sslEnabled: tls === 'tls', requestTimeout: 15000,
+  };
+  const accessKey = order.access ?? access;
+  if (accessKey) made.sessionCredentials = { accessKey, accessSecret: order.secret ?? secret };
+  return made;
+}
 const [UNKNOWN, COMMIT, ROLLBACK] = [0, 1, 2];
 const SQL = 2;
 const LARGE = 200; // bytes of a body that is not shown
@@ -56,7 +63,7 @@ async function start(order, made) {
 
 const verbs = {
   producer: (order) => start(order, new Producer({
-    ...where, topics: [order.topic],
+    ...where(order), topics: [order.topic],
     checker: {
       async check(one) {
         const body = one.body.toString();
@@ -77,7 +84,7 @@ const verbs = {
   },
   async recall(order) { await clients.get(order.name).recallMessage(order.topic, order.handle); },
   simple: (order) => start(order, new SimpleConsumer({
-    ...where, consumerGroup: order.group, subscriptions: subscriptions(order), awaitDuration: 1000 * Number(order.wait),
+    ...where(order), consumerGroup: order.group, subscriptions: subscriptions(order), awaitDuration: 1000 * Number(order.wait),
   })),
   async receive(order) {
     const found = await clients.get(order.name).receive(Number(order.count), 1000 * Number(order.invisible));
@@ -88,12 +95,13 @@ const verbs = {
   change: (order) => clients.get(order.name)
     .changeInvisibleDuration(got.get(`${order.name} ${order.body}`), 1000 * Number(order.invisible)),
   push: (order) => start(order, new PushConsumer({
-    ...where, consumerGroup: order.group, subscriptions: subscriptions(order), messageListener: listener(order),
+    ...where(order), consumerGroup: order.group, subscriptions: subscriptions(order), messageListener: listener(order),
   })),
   lite: (order) => start(order, new LitePushConsumerImpl({
-    ...where, consumerGroup: order.group, bindTopic: order.topic, messageListener: listener(order),
+    ...where(order), consumerGroup: order.group, bindTopic: order.topic, messageListener: listener(order),
     subscriptions: new Map([[order.topic, FilterExpression.SUB_ALL]]),
   })),
+  async lite_simple() { throw new Error('not in this client: lite_simple'); },
   subscribe: (order) => clients.get(order.name).subscribeLite(order.lite),
   unsubscribe: (order) => clients.get(order.name).unsubscribeLite(order.lite),
   async close(order) {
@@ -102,6 +110,8 @@ const verbs = {
   },
 };
 
+const told = (error) => (error.message.startsWith('not in this client')
+  ? error.message : `${error.name} ${error.code ?? ''} ${error.message}`);
 process.on('unhandledRejection', (error) => console.error('unhandled', error));
 say({ step: 'ready' });
 readline.createInterface({ input: process.stdin }).on('line', async (line) => {
@@ -110,6 +120,6 @@ readline.createInterface({ input: process.stdin }).on('line', async (line) => {
   try {
     say({ step: 'done', number: order.number, text: (await verbs[verb](order)) ?? '' });
   } catch (error) {
-    say({ step: 'failed', number: order.number, text: `${error.name} ${error.code ?? ''} ${error.message}` });
+    say({ step: 'failed', number: order.number, text: told(error) });
   }
 });

@@ -15,6 +15,7 @@ from rocketmq import (
     Credentials,
     FilterExpression,
     LitePushConsumer,
+    LiteSimpleConsumer,
     Message,
     MessageListener,
     Producer,
@@ -26,7 +27,6 @@ from rocketmq import (
 from rocketmq.grpc_protocol import FilterType
 
 ENDPOINT, TLS, *KEYS = sys.argv[1:]
-WHERE = ClientConfiguration(ENDPOINT, Credentials(*KEYS), request_timeout=15)
 OWN = {"tls_enable": TLS == "tls"}
 DECISIONS = {"commit": TransactionResolution.COMMIT, "rollback": TransactionResolution.ROLLBACK}
 LARGE = 200  # bytes of a body that is not shown
@@ -48,6 +48,13 @@ def show(who, one):
         tag=one.tag or "", keys=" ".join(sorted(one.keys)), property=one.properties.get("a", ""),
         group=one.message_group or "", lite=one.lite_topic or "", priority=str(one.priority or 0),
     )  # fmt: skip
+
+
+def where(order):
+    """An order may name another door, or another account than the process was given; an empty access key is none."""
+    keys = [order["access"], order.get("secret", "")] if "access" in order else KEYS
+    credentials = Credentials(*keys) if keys and keys[0] else Credentials()
+    return ClientConfiguration(order.get("endpoint", ENDPOINT), credentials, request_timeout=15)
 
 
 class Listener(MessageListener):
@@ -88,7 +95,7 @@ def message(order):
 
 
 def producer(order):
-    made = Producer(WHERE, [order["topic"]], checker=Checker(order["name"]), **OWN)
+    made = Producer(where(order), [order["topic"]], checker=Checker(order["name"]), **OWN)
     made.startup()
     clients[order["name"]] = made
 
@@ -118,7 +125,7 @@ def expressions(order):
 
 
 def simple(order):
-    made = SimpleConsumer(WHERE, order["group"], expressions(order), int(order["wait"]), **OWN)
+    made = SimpleConsumer(where(order), order["group"], expressions(order), int(order["wait"]), **OWN)
     made.startup()
     clients[order["name"]] = made
 
@@ -140,14 +147,20 @@ def change(order):
 
 def push(order):
     listener = Listener(order["name"], int(order.get("fails", "0")))
-    made = PushConsumer(WHERE, order["group"], listener, expressions(order), **OWN)
+    made = PushConsumer(where(order), order["group"], listener, expressions(order), **OWN)
     made.startup()
     clients[order["name"]] = made
 
 
 def lite(order):
     listener = Listener(order["name"], int(order.get("fails", "0")))
-    made = LitePushConsumer(WHERE, order["group"], order["topic"], listener, **OWN)
+    made = LitePushConsumer(where(order), order["group"], order["topic"], listener, **OWN)
+    made.startup()
+    clients[order["name"]] = made
+
+
+def lite_simple(order):
+    made = LiteSimpleConsumer(order["topic"], where(order), order["group"], int(order["wait"]), **OWN)
     made.startup()
     clients[order["name"]] = made
 
@@ -164,7 +177,10 @@ def close(order):
     clients.pop(order["name"]).shutdown()
 
 
-VERBS = (producer, send, half, end, recall, simple, receive, ack, change, push, lite, subscribe, unsubscribe, close)
+VERBS = (
+    producer, send, half, end, recall, simple, receive, ack, change, push, lite, lite_simple, subscribe, unsubscribe,
+    close,
+)  # fmt: skip
 BY_NAME = {one.__name__: one for one in VERBS}
 
 

@@ -26,7 +26,6 @@ type client interface{ GracefulStop() error }
 
 var (
 	writing      sync.Mutex
-	keys         = &credentials.SessionCredentials{}
 	clients      sync.Map
 	transactions sync.Map
 	got          sync.Map
@@ -47,7 +46,20 @@ func (o order) number(key string) int {
 func (o order) seconds(key string) time.Duration { return time.Duration(o.number(key)) * time.Second }
 
 func (o order) where() *rmq.Config {
-	return &rmq.Config{Endpoint: os.Args[1], ConsumerGroup: o["group"], Credentials: keys}
+	return &rmq.Config{Endpoint: o.given("endpoint", 1), ConsumerGroup: o["group"], Credentials: &credentials.SessionCredentials{
+		AccessKey: o.given("access", 3), AccessSecret: o.given("secret", 4),
+	}}
+}
+
+// An order may name another door, or another account than the process was given; an empty access key is none.
+func (o order) given(key string, number int) string {
+	if value, own := o[key]; own {
+		return value
+	}
+	if number < len(os.Args) {
+		return os.Args[number]
+	}
+	return ""
 }
 
 func text(value *string) string {
@@ -118,7 +130,7 @@ func (o order) listener() rmq.MessageListener {
 }
 
 func (o order) producer() (rmq.Producer, error) {
-	return rmq.NewProducer(&rmq.Config{Endpoint: os.Args[1], Credentials: keys}, rmq.WithTopics(o["topic"]),
+	return rmq.NewProducer(o.where(), rmq.WithTopics(o["topic"]),
 		rmq.WithTransactionChecker(&rmq.TransactionChecker{Check: func(one *rmq.MessageView) rmq.TransactionResolution {
 			body := string(one.GetBody())
 			say(map[string]any{"step": "check", "who": o["name"], "body": body})
@@ -198,6 +210,8 @@ func (o order) obey(verb string) (string, error) {
 		one, err := rmq.NewLitePushConsumer(o.where(), rmq.NewLitePushConsumerConfig(o["topic"], 30*time.Second),
 			rmq.WithPushAwaitDuration(5*time.Second), rmq.WithPushMessageListener(o.listener()))
 		return "", started(o, one, err)
+	case "lite_simple":
+		return "", fmt.Errorf("not in this client: %s", verb)
 	case "subscribe":
 		return "", made.(rmq.LitePushConsumer).SubscribeLite(o["lite"])
 	case "unsubscribe":
@@ -229,9 +243,6 @@ func (o order) answered(verb string) {
 
 func main() {
 	rmq.EnableSsl = os.Args[2] == "tls"
-	if len(os.Args) > 3 {
-		keys = &credentials.SessionCredentials{AccessKey: os.Args[3], AccessSecret: os.Args[4]}
-	}
 	say(map[string]any{"step": "ready"})
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {

@@ -52,12 +52,14 @@ fn told(error: ClientError) -> String {
 fn where_to(order: &Order) -> ClientOption {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let mut made = ClientOption::default();
-    made.set_access_url(words[0].clone());
+    let given = |key: &str, number: usize| order.get(key).or(words.get(number)).cloned().unwrap_or_default();
+    made.set_access_url(given("endpoint", 0));
     made.set_enable_tls(words[1] == "tls");
     made.set_timeout(Duration::from_secs(15));
-    if words.len() > 2 {
-        made.set_access_key(words[2].clone());
-        made.set_secret_key(words[3].clone());
+    // An order may name another account than the process was given; an empty access key is none.
+    if !given("access", 2).is_empty() {
+        made.set_access_key(given("access", 2));
+        made.set_secret_key(given("secret", 3));
     }
     if let Some(wait) = order.get("wait") {
         // The client gives up the call after this time alone, and Apache's proxy refuses one that has less than 5 s left.
