@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gantrymq.client.results import SendStatus as SendStatus
     from gantrymq.client.results import TransactionSendResult as TransactionSendResult
     from gantrymq.client.sync import LitePullConsumer as LitePullConsumer
+    from gantrymq.client.sync import LiteSimpleConsumer as LiteSimpleConsumer
     from gantrymq.client.sync import Producer as Producer
     from gantrymq.client.sync import PullConsumer as PullConsumer
     from gantrymq.client.sync import PushConsumer as PushConsumer
@@ -47,6 +48,7 @@ _HOMES = {
     "ConsumeStatus": "client.results",
     "GantryError": "errors",
     "LitePullConsumer": "client.sync",
+    "LiteSimpleConsumer": "client.sync",
     "LocalTransactionState": "message.transaction",
     "Message": "message.message",
     "MessageQueue": "message.queues",

@@ -11,6 +11,7 @@ from gantrymq.client.config import (
 )
 from gantrymq.client.listener import DecisiveListener, TransactionListener
 from gantrymq.client.lite_pull_consumer import LitePullConsumer
+from gantrymq.client.lite_simple_consumer import LiteSimpleConsumer
 from gantrymq.client.producer import Producer
 from gantrymq.client.pull_consumer import PullConsumer
 from gantrymq.client.push_consumer import PushConsumer
@@ -38,6 +39,7 @@ __all__ = [
     "DecisiveListener",
     "LitePullConfig",
     "LitePullConsumer",
+    "LiteSimpleConsumer",
     "LocalTransactionState",
     "Message",
     "MessageQueue",

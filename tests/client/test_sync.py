@@ -75,7 +75,16 @@ def interrupt_after(event: threading.Event) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["Producer", "TransactionProducer", "PullConsumer", "LitePullConsumer", "PushConsumer", "SimpleConsumer", "Admin"],
+    [
+        "Producer",
+        "TransactionProducer",
+        "PullConsumer",
+        "LitePullConsumer",
+        "PushConsumer",
+        "SimpleConsumer",
+        "LiteSimpleConsumer",
+        "Admin",
+    ],
 )
 def test_signatures_equal_the_async_ones(name: str) -> None:
     blocking, other = getattr(gantrymq, name), getattr(aio, name)

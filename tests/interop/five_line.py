@@ -47,7 +47,8 @@ def expect(found: object, wanted: object) -> None:
     assert found == wanted, f"{found!r} instead of {wanted!r}"
 
 
-def code_is(text: str, *codes: str) -> None:
+def code_is(text: str, *codes: str) -> str:
     """A client that tells the code of an answer tells one of these. Some keep it to themselves, some refuse alone."""
     told = codes_in(text)
     assert not told or set(told) & set(codes), f"{text!r} has none of {codes}"
+    return ", ".join(told)

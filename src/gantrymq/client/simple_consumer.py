@@ -36,9 +36,9 @@ log = logging.getLogger("gantrymq.client")
 LONGEST_INVISIBLE_MS: Final = 12 * 3600 * 1000
 """12 hours, as RocketMQ 5's clients may ask for."""
 _FROM_WHERE: Final = frozenset({ConsumeFromWhere.LAST_OFFSET, ConsumeFromWhere.FIRST_OFFSET})
-_COUNT: Final = Whole(1, 32, "messages", "brokers give no more at once")
-_INVISIBLE: Final = Whole(1, LONGEST_INVISIBLE_MS, "milliseconds")
-_INVISIBLE_AGAIN: Final = Whole(0, LONGEST_INVISIBLE_MS, "milliseconds")
+COUNT: Final = Whole(1, 32, "messages", "brokers give no more at once")
+INVISIBLE: Final = Whole(1, LONGEST_INVISIBLE_MS, "milliseconds")
+INVISIBLE_AGAIN: Final = Whole(0, LONGEST_INVISIBLE_MS, "milliseconds")
 
 
 class SimpleConsumer(Lifetime):
@@ -163,8 +163,8 @@ class SimpleConsumer(Lifetime):
         topic and broker could be asked for ``await_duration_ms``.
         """
         self._endpoint.check_usable()
-        read_setting("max_message_num", max_message_num, _COUNT)
-        read_setting("invisible_duration_ms", invisible_duration_ms, _INVISIBLE)
+        read_setting("max_message_num", max_message_num, COUNT)
+        read_setting("invisible_duration_ms", invisible_duration_ms, INVISIBLE)
         if not self._filters:
             raise ConfigError("no topic is subscribed; call subscribe(topic) before receive")
         begun_ms = 0 if self._watch is None else self._endpoint.clock.wall_ms()
@@ -214,7 +214,7 @@ class SimpleConsumer(Lifetime):
         """
         self._endpoint.check_usable()
         view = checked_message(message)
-        read_setting("invisible_duration_ms", invisible_duration_ms, _INVISIBLE_AGAIN)
+        read_setting("invisible_duration_ms", invisible_duration_ms, INVISIBLE_AGAIN)
         await self._receiver.change(view, int(invisible_duration_ms))
 
     def processing(self, messages: MessageView | Sequence[MessageView]) -> AbstractContextManager[object]:

@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from gantrymq.client import (
     lite_pull_consumer,
+    lite_simple_consumer,
     producer,
     pull_consumer,
     push_consumer,
@@ -494,3 +495,62 @@ class SimpleConsumer(Blocking["simple_consumer.SimpleConsumer"]):
     def processing(self, messages: MessageView | Sequence[MessageView]) -> AbstractContextManager[object]:
         """A *process* span of received messages; see ``gantrymq.aio.SimpleConsumer.processing``."""
         return self._client.processing(messages)
+
+
+class LiteSimpleConsumer(Blocking["lite_simple_consumer.LiteSimpleConsumer"]):
+    """Receives messages of lite topics and acknowledges each of them; see ``gantrymq.aio.LiteSimpleConsumer``. Share
+    one among all threads."""
+
+    def __init__(
+        self,
+        group: str,
+        topic: str,
+        *,
+        name_servers: str | Iterable[str],
+        outside: Outside | None = None,
+        **settings: Unpack[SimpleSettings],
+    ) -> None:
+        """``topic``: the one below which the lite topics are. ``settings``: fields of SimpleConfig, but ``orderly``."""
+        super().__init__(
+            lite_simple_consumer.LiteSimpleConsumer(
+                group, topic, name_servers=name_servers, outside=outside, **settings
+            )
+        )
+
+    @property
+    def lite_topics(self) -> frozenset[str]:
+        """Those that are subscribed; see ``gantrymq.aio.LiteSimpleConsumer.lite_topics``."""
+        return self._client.lite_topics
+
+    def subscribe_lite(self, lite_topic: str) -> None:
+        """Receive messages of a lite topic; see ``gantrymq.aio.LiteSimpleConsumer.subscribe_lite``."""
+        self._call(self._client.subscribe_lite, lite_topic)
+
+    def unsubscribe_lite(self, lite_topic: str) -> None:
+        """Receive no more messages of a lite topic; see ``gantrymq.aio.LiteSimpleConsumer.unsubscribe_lite``."""
+        self._call(self._client.unsubscribe_lite, lite_topic)
+
+    def receive(self, max_message_num: int, invisible_duration_ms: int) -> list[MessageView]:
+        """Up to ``max_message_num`` messages, which are invisible to others for ``invisible_duration_ms``; see
+        ``gantrymq.aio.LiteSimpleConsumer.receive``. An interrupted ``receive`` has taken no messages."""
+        got: list[MessageView] = []
+
+        async def work() -> list[MessageView]:
+            got.extend(await self._client.receive(max_message_num, invisible_duration_ms))
+            return got
+
+        try:
+            return self._call(work)
+        except BaseException:
+            if (opened := self._portal) is not None:
+                opened.post(self._client.give_back, got)
+            raise
+
+    def ack(self, message: MessageView) -> None:
+        """The message is consumed and does not come again; see ``gantrymq.aio.LiteSimpleConsumer.ack``."""
+        self._call(self._client.ack, message)
+
+    def change_invisible_duration(self, message: MessageView, invisible_duration_ms: int) -> None:
+        """The message comes again after another time, or at once; see
+        ``gantrymq.aio.LiteSimpleConsumer.change_invisible_duration``."""
+        self._call(self._client.change_invisible_duration, message, invisible_duration_ms)

@@ -65,7 +65,7 @@ class AckMethods:
     async def _end(self, topic: str, group: str, text: str) -> None:
         """The delivery is over. Raises Refused."""
         named, where, handle = await self._delivery(topic, group, text)
-        outcome = Outcome[None]()
+        outcome: Outcome[None] = Outcome()
         delivery = PopDelivery(group, where, handle.queue_id, handle.offset, str(handle))
         if not self._acks.ack(delivery, outcome.tell):
             await outcome.get()
@@ -101,7 +101,7 @@ class AckMethods:
         if not 0 <= ms <= LONGEST_INVISIBLE_MS:
             raise Rejected(Code.ILLEGAL_INVISIBLE_TIME, f"invisible_duration is {ms} ms; use 0 s to 12 h")
         named, where, handle = await self._delivery(topic, group, request.receipt_handle)
-        outcome = Outcome[Renewed]()
+        outcome: Outcome[Renewed] = Outcome()
         at_once = self._acks.change_invisible_time(
             PopDelivery(group, where, handle.queue_id, handle.offset, str(handle)), ms,
             suspend=request.suspend, done=outcome.tell,

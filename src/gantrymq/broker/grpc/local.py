@@ -79,14 +79,14 @@ class LocalMessaging:
         return rules_of(settings)
 
     async def join(self, client: GrpcClient, heartbeat: Heartbeat) -> None:
-        done = Outcome[None]()
+        done: Outcome[None] = Outcome()
         self._operations.members.heartbeat(client, heartbeat, client.language, 0, lambda: done.tell(None))
         await done.get()
 
     # Sending.
 
     async def send(self, client: GrpcClient, broker_name: str, submission: Submission, body: bytes) -> Sent:
-        outcome = Outcome[Stored]()
+        outcome: Outcome[Stored] = Outcome()
         self._operations.sending.one.send(client, submission, body, outcome.tell)
         stored = await outcome.get()
         return Sent(stored, stored.unique_key if submission.sys_flag & flags.PREPARED else "")
@@ -98,13 +98,13 @@ class LocalMessaging:
     async def end(
         self, client: GrpcClient, ids: TransactionIds, topic: str, resolution: Resolution, *, answers_check: bool
     ) -> None:
-        outcome = Outcome[None]()
+        outcome: Outcome[None] = Outcome()
         with named_by(ids):
             self._operations.ends_by_id.end(client, ids, resolution, outcome.tell, answers_check=answers_check)
             await outcome.get()
 
     async def recall(self, client: GrpcClient, topic: str, handle: str) -> str:
-        outcome = Outcome[str]()
+        outcome: Outcome[str] = Outcome()
         self._operations.sending.timers.recall(client, topic, handle, topic, outcome.tell)
         return await outcome.get()
 
@@ -113,7 +113,7 @@ class LocalMessaging:
     async def pop(
         self, receiver: Client, broker_name: str, wanted: PopRequest, reader: LiteReader | None
     ) -> Sequence[Popped]:
-        outcome = Outcome[PopResult]()
+        outcome: Outcome[PopResult] = Outcome()
 
         def done(result: PopResult | Refused) -> None:
             if outcome.given_up:
@@ -170,7 +170,7 @@ class LocalMessaging:
             lite.leave(reader)
 
     async def forward(self, client: GrpcClient, delivery: PopDelivery, log_offset: int | None) -> None:
-        outcome = Outcome[None]()
+        outcome: Outcome[None] = Outcome()
         if not self._giving_up.give_up(client, delivery, outcome.tell):
             await outcome.get()
 

@@ -18,7 +18,13 @@ _PUBLIC: Final = frozenset(
 _LISTENER: Final = "TaskPool._consume"
 _CHECK: Final = "CheckBack._ask"
 _WAIT_BY_DESIGN: Final = frozenset(
-    {"LitePullConsumer.poll", "PullConsumer.pull", "PullConsumer.pull_raw", "SimpleConsumer.receive"}
+    {
+        "LitePullConsumer.poll",
+        "PullConsumer.pull",
+        "PullConsumer.pull_raw",
+        "SimpleConsumer.receive",
+        "LiteSimpleConsumer.receive",
+    }
 )
 _RUNS: Final = "_run_until_complete_cb"
 _RUNS_OF_ANYIO: Final = "_run_tests_and_fixtures"
