@@ -177,10 +177,11 @@ def cell(line: Line, client: str, found: Mapping[str, Outcomes]) -> str:
 
 def _beside(ours: Outcome, theirs: Outcome | None) -> str:
     """What both say of a line that is ok, or each of them."""
-    if not ours.ok or not ours.text:
+    if not ours.ok or (not ours.text and (theirs is None or not theirs.text)):
         return ""
-    same = theirs is None or not theirs.ok or theirs.text == ours.text
-    return f"({ours.text})" if same else f"({ours.text}; Apache's: {theirs.text or 'no code'})"
+    if theirs is None or not theirs.ok or theirs.text == ours.text:
+        return f"({ours.text})" if ours.text else ""
+    return f"({ours.text or 'no code'}; Apache's: {theirs.text or 'no code'})"
 
 
 def table(found: Mapping[str, Outcomes]) -> str:

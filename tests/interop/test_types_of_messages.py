@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq import LiteSimpleConsumer
 from gantrymq.message import properties
 from gantrymq.message.lite_topics import lite_queue
 from gantrymq.message.receipt_handle import ORDERLY, ReceiptHandle
@@ -133,8 +134,23 @@ def test_both_brokers_rank_messages_and_keep_lite_topics_in_order(kind: str, tmp
 
         poll(came, "the rest of a")
         assert rest == [("a1", 1, "a"), ("a2", 2, "a")]
+        assert our_consumer_receives(cluster.name_servers, "c") == ["c0"]
     finally:
         cluster.close()
+
+
+def our_consumer_receives(name_servers: str, lite_topic: str) -> list[str]:
+    """All messages of a lite topic, by our own client; each is given back once, and then acknowledged."""
+    found: list[str] = []
+    with LiteSimpleConsumer(READERS, PARENT, name_servers=name_servers, await_duration_ms=3_000) as consumer:
+        consumer.subscribe_lite(lite_topic)
+        for view in consumer.receive(1, 60_000):
+            consumer.change_invisible_duration(view, 0)
+            (again,) = consumer.receive(1, 60_000)
+            consumer.ack(again)
+            found.append(again.body.decode())
+        assert consumer.receive(1, 60_000) == []
+    return found
 
 
 @pytest.mark.usefixtures("jdk")
