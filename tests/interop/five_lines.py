@@ -192,6 +192,14 @@ def table(found: Mapping[str, Outcomes]) -> str:
     return INTRO + "\n".join(rows) + "\n"
 
 
+def keep(found: Mapping[str, Outcomes], where: Path) -> None:
+    rows = [
+        [door, client, line, one.kind.value, one.text, round(one.seconds, 1)]
+        for door, outcomes in found.items() for (client, line), one in outcomes.items()
+    ]  # fmt: skip
+    where.write_text(json.dumps(rows, indent=0))
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.interop.five_lines", description=__doc__)
     parser.add_argument("--client", action="append", choices=CLIENTS_OF_LINES, help="only this one; may be repeated")
@@ -215,11 +223,8 @@ def main(arguments: list[str]) -> int:
                 where = Path(scratch, f"{name.split()[0]}-{users}")
                 with opened(where / "broker") as door:
                     found[name] |= play_all(clients, wanted, door, where)
-    if chosen.keep:
-        chosen.keep.write_text(json.dumps([
-            [door, client, line, one.kind.value, one.text, round(one.seconds, 1)]
-            for door, outcomes in found.items() for (client, line), one in outcomes.items()
-        ], indent=0))  # fmt: skip
+                if chosen.keep:
+                    keep(found, chosen.keep)
     for line in lines:
         for client in clients:
             said = cell(line, client, found)

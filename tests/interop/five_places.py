@@ -31,6 +31,8 @@ OF_APACHE = {
     "mappedFileSizeTimerLog": "52000",
     "popFromRetryProbability": "100",
 }
+START_S = 400.0
+"""For a start of Apache's proxy on a machine that has other work."""
 OF_PROXY = {
     "authenticationMetadataProvider": "org.apache.rocketmq.proxy.auth.ProxyAuthenticationMetadataProvider",
     "authorizationMetadataProvider": "org.apache.rocketmq.proxy.auth.ProxyAuthorizationMetadataProvider",
@@ -144,7 +146,7 @@ def _apaches_proxy(cluster: ApacheCluster, proxies: list[Process], *, users: boo
         f"proxy-{len(proxies)}", [library("proxy-5.5.0")], "org.apache.rocketmq.proxy.ProxyStartup",
         ["-pc", str(home / "proxy.json"), "-n", cluster.name_servers, "-pm", "cluster"], home, heap_mb=512,
     ))  # fmt: skip
-    proxies[-1].await_line("startup successfully")
+    proxies[-1].await_line("startup successfully", START_S)
     return port
 
 
