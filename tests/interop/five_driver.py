@@ -30,6 +30,8 @@ EMPTY_POLLS = 3
 QUEUES = 1
 """Of a topic, unless a line says more: a receive asks one queue at a time."""
 PATIENCE_S = 30.0
+ADMIN_MS = 60_000
+"""For making topics and groups: a cold broker of Apache's needs more than the usual 3 s when all lines begin."""
 CODES = {name: str(number) for name, number in Code.items() if number >= Code.BAD_REQUEST}
 """Those that say that something is refused, or has failed."""
 QUICK_RETRIES = {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000] * 4}}
@@ -166,7 +168,7 @@ class Play:
 
     def _admin(self, work: Callable[[Admin], Any]) -> None:
         async def do() -> None:
-            async with Admin(self.door.name_servers, **self.door.account) as admin:  # type: ignore[arg-type]
+            async with Admin(self.door.name_servers, call_timeout_ms=ADMIN_MS, **self.door.account) as admin:  # type: ignore[arg-type]
                 await work(admin)
 
         asyncio.run(do())

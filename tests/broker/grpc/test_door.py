@@ -61,26 +61,6 @@ async def served(root: Path, **settings: object) -> AsyncIterator[tuple[Cluster,
         yield running, GrpcClient(channel)
 
 
-@asynccontextmanager
-async def from_another_address(port: int) -> AsyncIterator[str]:
-    """Where a client connects to reach the door from 127.0.0.2."""
-
-    async def carry(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        while some := await source.read(1 << 16):
-            target.write(some)
-        target.close()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
-        await asyncio.gather(carry(reader, there[1]), carry(there[0], writer))
-
-    server = await asyncio.start_server(connected, "127.0.0.1")
-    try:
-        yield "{}:{}".format(*server.sockets[0].getsockname())
-    finally:
-        server.close()
-
-
 def story(work: Callable[[Cluster, GrpcClient], Awaitable[None]], root: Path, **settings: object) -> None:
     async def play() -> None:
         async with served(root, **settings) as (running, client):
@@ -150,27 +130,6 @@ def test_a_transaction_is_ended_by_its_ids_also_again_and_after_a_restart(tmp_pa
     left: list[str] = []
     story(before, tmp_path)
     story(after, tmp_path)
-
-
-def test_behind_a_restart_a_transaction_is_ended_from_another_address(tmp_path: Path) -> None:
-    """As by the official client for Python, which comes back by IPv6 or IPv4, and says its settings 300 s later."""
-
-    async def before(running: Cluster, client: GrpcClient) -> None:
-        left.append(await half(client))
-
-    async def after(running: Cluster, client: GrpcClient) -> None:
-        of_others = HALF.replace("PGROUP\x01orders", "PGROUP\x01others").replace("half-1", "half-2")
-        await running.sent("orders", b"of another group", of_others, sys_flag=flags.PREPARED, producer_group="others")
-        async with from_another_address(port) as target, grpc.aio.insecure_channel(target) as channel:
-            moved = GrpcClient(channel)
-            assert (await moved.end("orders", left[0], left[0], COMMIT)).code == Code.OK
-            assert (await moved.end("orders", "half-2", "half-2", COMMIT)).code == Code.INVALID_TRANSACTION_ID
-        assert len((await client.receive("orders"))[1]) == 1
-
-    left: list[str] = []
-    port = free_port()
-    story(before, tmp_path)
-    story(after, tmp_path, grpc_port=port)
 
 
 def test_an_answer_to_a_check_of_somebody_who_was_not_asked_is_refused_and_no_defect(tmp_path: Path) -> None:
