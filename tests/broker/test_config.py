@@ -70,7 +70,7 @@ def test_an_impossible_value_is_named(line: str) -> None:
 def test_keys_are_rocketmqs() -> None:
     assert key_of("transaction_check_interval") == "transactionCheckInterval"
     assert "brokerIP1" in FIELDS and "brokerIp1" not in FIELDS
-    assert set(SECTION_OF) == {field.name for field in FIELDS.values()} and len(FIELDS) == 112
+    assert set(SECTION_OF) == {field.name for field in FIELDS.values()} and len(FIELDS) == 114
 
 
 def test_properties_syntax() -> None:
@@ -82,3 +82,32 @@ def test_properties_syntax() -> None:
 def test_the_period_of_registration_keeps_apaches_bounds() -> None:
     assert BrokerConfig.of(register_name_server_period=1).network.register_period_seconds == 10
     assert BrokerConfig.of(register_name_server_period=10**6).network.register_period_seconds == 60
+
+
+CONTROLLED = (
+    "brokerRole=SLAVE\nbrokerId=-1\nhaListenPort=10912\nenableControllerMode=true\ncontrollerAddr=a:9878;b:9878\n"
+)
+
+
+def test_a_broker_under_a_controller_is_set_up_with_apaches_keys() -> None:
+    config, unknown = from_properties(CONTROLLED)
+    assert config.replication.controllers == ("a:9878", "b:9878") and not unknown
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("controllerAddr=", "set controllerAddr"),
+        ("controllerAddr=a", "write host:port"),
+        ("haListenPort=0", "needs haListenPort"),
+        ("etcdAddr=c:2379", "remove one of them"),
+        ("haMasterAddress=c:10912", "remove haMasterAddress"),
+        ("brokerRole=ASYNC_MASTER\nbrokerId=0", "write brokerRole=SLAVE"),
+        ("enableControllerMode=false", "brokerId=-1 is for enableControllerMode=true"),
+        ("brokerId=-2", "brokerId"),
+        ("authenticationEnabled=true", "innerClientAuthenticationCredentials"),
+    ],
+)
+def test_a_broker_under_a_controller_that_cannot_work_says_what_to_do(line: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        from_properties(f"{CONTROLLED}{line}\n")

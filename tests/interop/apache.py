@@ -93,6 +93,8 @@ class ApacheCluster:
         self.name_servers = ""
         self.broker_address = ""
         """Of the broker that was started last."""
+        self.controller = ""
+        """Address of the controller."""
         self.metrics_port = free_port()
         """Where a broker of 5.x that exports metrics (``metricsExporterType=PROM``) shows them."""
         self._library = library(f"server-{version}")
@@ -132,6 +134,20 @@ class ApacheCluster:
         self.broker_address = f"127.0.0.1:{port}"
         for name_server in settings["namesrvAddr"].split(";"):
             await_route(name_server, name)
+        return started
+
+    def start_controller(self, **conf: object) -> Process:
+        """A controller of 5.x, alone in its group; it is leader when this returns. ``conf``: its settings."""
+        port = free_port()
+        settings = {
+            "controllerDLegerGroup": "group", "controllerDLegerPeers": f"n0-127.0.0.1:{port}",
+            "controllerDLegerSelfId": "n0", "controllerStorePath": str(self.directory / f"controller-{port}"),
+            **{key: str(value) for key, value in conf.items()},
+        }  # fmt: skip
+        path = self._conf(f"controller-{port}", settings)
+        started = self._start("controller", "org.apache.rocketmq.controller.ControllerStartup", ["-c", str(path)])
+        started.await_line("boot success")
+        self.controller = f"127.0.0.1:{port}"
         return started
 
     def mqadmin(self, *arguments: str, name_servers: str | None = None) -> str:

@@ -32,6 +32,7 @@ from gantrymq.broker.registries.registries import Registries, open_registries
 from gantrymq.broker.replication.ahead import Ahead
 from gantrymq.broker.replication.copies import Copies, Unjoined
 from gantrymq.broker.replication.duties import copies_of, port_of
+from gantrymq.broker.replication.election.controller.membership import controller_of
 from gantrymq.broker.replication.election.in_sync import InSync
 from gantrymq.broker.replication.election.member import GroupMember, records_of
 from gantrymq.broker.replication.election.record_store import RecordStore
@@ -109,7 +110,6 @@ class Broker:
         self._config_file = config_file
         self._conditions = tuple(conditions)
         self._copies: Copies | InSync | None = None
-        self._records = records_of(self._config) if records is None else records
         self.group: GroupMember | None = None
         """Elects the primary; None: the settings say who it is."""
         self._port: Port | None = None
@@ -125,6 +125,10 @@ class Broker:
         self.loop_watch: Final = LoopWatch(clock, self._last_request)
         """Measures how long the event loop stands still; whoever runs this broker starts it."""
         self._client = RemotingClient(network, clock, rng, account=_inner_account(config))
+        self._controller = controller_of(self._config, self._outside, self._client)
+        if records is None:
+            records = records_of(self._config) if self._controller is None else self._controller.records
+        self._records = records
         self._access = access
         self._started = False
         self.role = role_of(config.identity.broker_role) if role is None else role
@@ -144,6 +148,8 @@ class Broker:
         ConfigError; then everything that was opened is closed again.
         """
         try:
+            if self._controller is not None:
+                await self._controller.identify(self._store_config.root)
             for door in self.doors:
                 await door.listen()
             # From here on nothing awaits before each door serves.
@@ -160,7 +166,7 @@ class Broker:
         self._started = True
         await self._start_duties()
         if self.group is not None:
-            self.group.leadership.start()
+            self.group.start()
         log.info(
             "broker %s serves %s from %s", self._config.identity.broker_name, self.address, self._store_config.root
         )
@@ -197,11 +203,13 @@ class Broker:
                 cluster=cluster,
                 clock=clock,
             )
+        if self._controller is not None:
+            self._controller.serve(self.address)
         if self._records is not None:
             self.group = GroupMember(
                 config, self._outside, store, self.address, self._records, lambda: self._watched,
                 lambda leads: self.become(Role.PRIMARY if leads else Role.REPLICA),
-                lambda: self.registration.primary[0], lambda: self._ahead.is_done,
+                lambda: self.registration.primary, lambda: self._ahead.is_done, self._controller,
             )  # fmt: skip
         self._place = place
         self._registries = registries = open_registries(config, store.file_disk, clock, store.path)
@@ -278,7 +286,12 @@ class Broker:
         if promoted:
             take_over(store, registries.topics, self.coordinator.table)
         self.registration = Registration(
-            config, self.topics, self._client, clock, self.address, role.broker_id(config.identity.broker_id)
+            config,
+            self.topics,
+            self._client,
+            clock,
+            self.address,
+            role.broker_id(config.identity.broker_id if self.group is None else self.group.broker_id),
         )
         counters = self._counters
         self.metrics = metrics_of(
@@ -290,6 +303,7 @@ class Broker:
             is_primary,
             lambda: None if self.group is None else self.group.state(),
             None if self.group is None else self.group.leadership.hand_over,
+            None if self.group is None else self.group.leadership.told,
         )
         watched.port = self._port
         declare_access(self.metrics, Refusals() if self._access is None else self._access.guard.refusals)
@@ -458,7 +472,7 @@ class Broker:
             return
         self._started = False
         if self.group is not None:
-            await self.group.leadership.stop()
+            await self.group.stop()
         await self._tasks.stop()
         await self.duties.drain()
         self.held_pulls.close()

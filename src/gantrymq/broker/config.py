@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 
 from gantrymq.access.settings import AccessSettings
 from gantrymq.broker.config_sections import (
+    GIVEN_ID,
     SLAVE,
     SYNC_MASTER,
     DelaySettings,
@@ -50,25 +51,32 @@ class BrokerConfig:
         port, role = self.replication.ha_listen_port, self.identity.broker_role
         if role == SYNC_MASTER and not port:
             raise ConfigError("a SYNC_MASTER waits for its replicas, which need a port: set haListenPort, as 10912")
-        if self.replication.etcd_addr:
+        if self.replication.etcd_addr or self.replication.enable_controller_mode:
             self._check_group()
+        elif self.identity.broker_id == GIVEN_ID:
+            raise ConfigError(
+                "brokerId=-1 is for enableControllerMode=true, where a controller gives it; write another"
+            )
 
     def _check_group(self) -> None:
         """Raises ConfigError when this cannot be a member of a group that elects its primary."""
+        key = "enableControllerMode" if self.replication.enable_controller_mode else "etcdAddr"
+        if self.replication.etcd_addr and self.replication.enable_controller_mode:
+            raise ConfigError("etcdAddr and enableControllerMode are two ways to elect a primary: remove one of them")
         if self.identity.broker_role != SLAVE:
             raise ConfigError(
-                f"with etcdAddr no setting says who is primary: write brokerRole=SLAVE instead of "
+                f"with {key} no setting says who is primary: write brokerRole=SLAVE instead of "
                 f"{self.identity.broker_role}, and a brokerId that no other broker of this name has, from 1 on"
             )
         if not self.replication.ha_listen_port:
-            raise ConfigError("with etcdAddr each broker may become primary, so it needs haListenPort, as 10912")
+            raise ConfigError(f"with {key} each broker may become primary, so it needs haListenPort, as 10912")
         if self.access.is_on and self.access.inner_account() is None:
             raise ConfigError(
                 "this broker has users, so each broker of its group proves to the others who it is: set "
                 'innerClientAuthenticationCredentials={"accessKey":"...","secretKey":"..."} of a super user, in each'
             )
         if self.replication.ha_master_address:
-            raise ConfigError("with etcdAddr the record names the primary: remove haMasterAddress")
+            raise ConfigError(f"with {key} the record names the primary: remove haMasterAddress")
 
     @classmethod
     def of(cls, **fields: Any) -> Self:

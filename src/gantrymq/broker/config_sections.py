@@ -17,6 +17,8 @@ from gantrymq.runtime.limits.values import Limits
 
 DEFAULT_LISTEN_PORT: Final = 10911
 MASTER_ID: Final = 0
+GIVEN_ID: Final = -1
+"""A controller gives the id. Source: conf/controller of Apache."""
 FLUSH_DISK_TYPES: Final = ("SYNC_FLUSH", "ASYNC_FLUSH")
 REQUEST_MODES: Final = ("PULL", "POP")
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252})")
@@ -78,7 +80,7 @@ class Identity:
     def __post_init__(self) -> None:
         if self.broker_role not in BROKER_ROLES:
             raise ConfigError(f"brokerRole is {self.broker_role!r}; write one of {', '.join(BROKER_ROLES)}")
-        if (self.broker_role == SLAVE) != (self.broker_id > MASTER_ID) or self.broker_id < MASTER_ID:
+        if (self.broker_role == SLAVE) != (self.broker_id != MASTER_ID) or self.broker_id < GIVEN_ID:
             raise ConfigError(
                 f"brokerRole {self.broker_role} with brokerId {self.broker_id}: a primary has brokerId=0, and a "
                 "replica (brokerRole=SLAVE) another one, as brokerId=1"
@@ -118,6 +120,10 @@ class ReplicationSettings:
     """PEM file of a certificate of this broker, for etcd with ``--client-cert-auth``."""
     etcd_key_path: str = ""
     """Its private key."""
+    enable_controller_mode: bool = False
+    """Whether Apache's controller elects the primary of this brokerName; see docs/election.md."""
+    controller_addr: str = ""
+    """``host:port;host:port`` of the controllers."""
     primary_lease: int = 3_000
     """ms without a word of the primary after which another broker of its group may take its place. Our own key."""
     min_in_sync_replicas: int = 2
@@ -139,6 +145,11 @@ class ReplicationSettings:
                     f"etcdAddr has {url!r}; write host:port;host:port, each with https:// before it if it speaks TLS"
                 )
         self._check_etcd()
+        if self.enable_controller_mode and not self.controllers:
+            raise ConfigError("enableControllerMode=true needs the controllers: set controllerAddr, as 10.0.0.5:9878")
+        for address in self.controllers:
+            if not _ADDRESS.fullmatch(address):
+                raise ConfigError(f"controllerAddr has {address!r}; write host:port;host:port")
         for address in self.allowed:
             if numeric(address) is None:
                 raise ConfigError(f"haAllowedAddresses has {address!r}; write IP addresses with ; between them")
@@ -161,6 +172,11 @@ class ReplicationSettings:
     def allowed(self) -> frozenset[str]:
         """The addresses of ``haAllowedAddresses``."""
         return frozenset(address.strip() for address in self.ha_allowed_addresses.split(";") if address.strip())
+
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        """The addresses of ``controllerAddr``."""
+        return tuple(address.strip() for address in self.controller_addr.split(";") if address.strip())
 
     @property
     def etcd(self) -> tuple[str, ...]:

@@ -240,7 +240,7 @@ def _administration(
                 ORDER: lambda: pretty(popping.consumption.blocks.content()),
             },
         ),
-        Handovers(parts.replication.hand_over),
+        Handovers(parts.replication.hand_over, parts.replication.told),
     )  # fmt: skip
 
 

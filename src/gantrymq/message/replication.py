@@ -74,6 +74,10 @@ class GroupState:
     members: tuple[MemberState, ...]
     start_of_epoch: int | None
     """Log offset at which the present epoch began; None: not heard yet."""
+    by_controller: bool = False
+    """Whether Apache's controller elects."""
+    epochs: tuple[tuple[int, int], ...] = ()
+    """Each with the log offset at which it began, where Apache's controller elects: oldest first."""
 
 
 @dataclass(frozen=True, slots=True)

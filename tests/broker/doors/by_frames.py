@@ -498,6 +498,10 @@ class ByFrames:
     def elect(self, disk: int) -> None:
         self._ask(Code.CONTROLLER_ELECT_MASTER, tools.ElectMaster(broker_name="broker-a", broker_id=disk))
 
+    @asks("administration.handovers.told")
+    def told(self) -> None:
+        self._ask(Code.NOTIFY_BROKER_ROLE_CHANGED)
+
     @asks("administration.questions.running_info")
     def running_info(self, group: str, client_id: str) -> None:
         self._ask(Code.GET_CONSUMER_RUNNING_INFO, tools.ClientOfGroup(consumer_group=group, client_id=client_id))

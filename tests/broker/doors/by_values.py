@@ -443,6 +443,10 @@ class ByValues:
     def elect(self, disk: int) -> None:
         self._later(lambda do, done: do.administration.handovers.elect(disk, done))
 
+    @asks("administration.handovers.told")
+    def told(self) -> None:
+        self._now(lambda do: do.administration.handovers.told())
+
     @asks("administration.questions.running_info")
     def running_info(self, group: str, client_id: str) -> None:
         self._later(lambda do, done: do.administration.questions.running_info(group, client_id, None, done))

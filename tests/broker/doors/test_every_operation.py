@@ -180,6 +180,7 @@ def operated(by: Any) -> Any:
         "maxMessageSize=5000\n" in by.settings(), by.figures(), by.replication(),
         refusal_of(lambda: by.set("maxMessageSize", "much")), refusal_of(lambda: by.set("nothing", "1")),
         refusal_of(lambda: by.statistic("TOPIC_PUT_NUMS", "nothing")), refusal_of(lambda: by.elect(1)),
+        refusal_of(by.told),
     )  # fmt: skip
 
 

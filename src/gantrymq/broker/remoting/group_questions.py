@@ -1,9 +1,10 @@
 """What tools ask a controller, or a broker of one, of a group that elects its primary: 1005, 1006, 1007.
 
 Our groups have no controller: each broker of one answers as a controller whose leader is the primary, so that
-``mqadmin getControllerMetaData -a BROKER``, ``getSyncStateSet -a BROKER`` and ``getBrokerEpoch`` work. Outside of a
-group they are refused, in words like those of Apache's broker without a controller, which no test compares. Source:
-ControllerRequestProcessor, AdminBrokerProcessor.getBrokerEpochCache; reference "replication", section 5.
+``mqadmin getControllerMetaData -a BROKER``, ``getSyncStateSet -a BROKER`` and ``getBrokerEpoch`` work. Where Apache's
+controller elects, it has to be asked the first two. Outside of a group they are refused, in words like those of
+Apache's broker without a controller, which no test compares. Source: ControllerRequestProcessor,
+AdminBrokerProcessor.getBrokerEpochCache; reference "replication", section 5.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class GroupQuestionsHandler:
         """CONTROLLER_GET_METADATA_INFO."""
         election = self._figures.replication().election
         group = None if election is None else election.group
-        if election is None or group is None:
+        if election is None or group is None or group.by_controller:
             return _not_supported(command)
         peers = "".join(f"{one.disk}:{one.address};" for one in group.members if one.address)
         header = ControllerMetadata(
@@ -54,7 +55,7 @@ class GroupQuestionsHandler:
         """CONTROLLER_GET_SYNC_STATE_DATA: of the names in the body; of those of other groups nothing is known."""
         election = self._figures.replication().election
         group = None if election is None else election.group
-        if election is None or group is None:
+        if election is None or group is None or group.by_controller:
             return _not_supported(command)
         if not group.leads:
             remark = f"the primary knows who is in sync: ask {election.primary}"
@@ -67,7 +68,7 @@ class GroupQuestionsHandler:
         return encode_response(command, ResponseCode.SUCCESS, body=ReplicasOfGroups(replicas_info_table=table).encode())
 
     def epochs(self, session: ClientSession, command: Command) -> bytes:
-        """GET_BROKER_EPOCH_CACHE: of the present epoch alone, since ours keep no list of earlier ones."""
+        """GET_BROKER_EPOCH_CACHE: of the present epoch alone in a group of ours, which has no list of earlier ones."""
         state = self._figures.replication()
         election = state.election
         if election is None or election.group is None:
@@ -96,8 +97,12 @@ def _replicas(election: ElectionState, group: GroupState) -> GroupReplicas:
 
 
 def _epochs(state: ReplicationState, election: ElectionState, group: GroupState) -> EpochEntryCache:
-    entries = []
-    if group.start_of_epoch is not None:
+    ends = [start for _, start in group.epochs[1:]] + [state.end]
+    entries = [
+        EpochEntry(epoch=epoch, start_offset=start, end_offset=end)
+        for (epoch, start), end in zip(group.epochs, ends, strict=False)
+    ]
+    if not entries and group.start_of_epoch is not None:
         entries.append(EpochEntry(epoch=election.epoch, start_offset=group.start_of_epoch, end_offset=state.end))
     return EpochEntryCache(
         cluster_name=group.cluster, broker_name=group.name, broker_id=0 if group.leads else group.broker_id,

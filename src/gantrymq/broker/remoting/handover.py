@@ -1,4 +1,5 @@
-"""CONTROLLER_ELECT_MASTER (1002): an operator names the next primary of a broker group."""
+"""CONTROLLER_ELECT_MASTER (1002): an operator names the next primary of a broker group.
+NOTIFY_BROKER_ROLE_CHANGED (1008): a controller has elected one."""
 
 from __future__ import annotations
 
@@ -22,6 +23,11 @@ class HandoverHandler:
     def elect(self, session: ClientSession, command: Command) -> None:
         """CONTROLLER_ELECT_MASTER; it is answered when the record names the successor."""
         self._handovers.elect(command.header(ElectMaster).broker_id, partial(_told, session, command))
+
+    def role_changed(self, session: ClientSession, command: Command) -> bytes:
+        """NOTIFY_BROKER_ROLE_CHANGED. What it says is not read: anybody can say it, and it may be late."""
+        self._handovers.told()
+        return encode_response(command, ResponseCode.SUCCESS)
 
 
 def _told(session: ClientSession, command: Command, error: Refused | None) -> None:

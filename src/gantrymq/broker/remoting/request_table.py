@@ -204,6 +204,7 @@ class ToolHandlers:
             RequestCode.GET_BROKER_EPOCH_CACHE: self.group.epochs,
             RequestCode.UPDATE_BROKER_CONFIG: self.settings.update,
             RequestCode.CONTROLLER_ELECT_MASTER: self.handovers.elect,
+            RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self.handovers.role_changed,
             RequestCode.GET_BROKER_CONFIG: self.settings.show,
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.cleaning.expired_queues,
             RequestCode.CLEAN_UNUSED_TOPIC: self.cleaning.unused_topics,

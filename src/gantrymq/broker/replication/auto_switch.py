@@ -10,13 +10,16 @@
 
 It says three things more than the default protocol: who a replica is, in which epoch a primary is one, and how far the
 log is confirmed, so that a replica shows nothing that may vanish. A replica is known by the identity of its disk.
-No list of epochs is sent: both sides find the last common record by their bytes; see ``following.py``.
+Under Apache's controller the n more bytes of the answer are a list of epochs: for each, ``int32`` epoch and ``int64``
+log offset at which it began. In a group of ours there are none: both sides find the last common record by their bytes,
+see ``following.py``.
 Source: AutoSwitchHAClient, AutoSwitchHAConnection; reference "replication", section 2.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from gantrymq.broker.replication.frames import MAX_TAKEN_BYTES, Frame
@@ -27,6 +30,7 @@ _STATE: Final = struct.Struct(">i")
 _HELLO: Final = struct.Struct(">ihhq")
 _WELCOME: Final = struct.Struct(">iiqi")
 _REPORT: Final = struct.Struct(">iq")
+_EPOCH: Final = struct.Struct(">iq")
 _DATA: Final = struct.Struct(">iiqiqq")
 
 
@@ -42,6 +46,8 @@ class Welcome(NamedTuple):
     end: int
     """Of its log."""
     epoch: int
+    epochs: tuple[tuple[int, int], ...] = ()
+    """Each with the log offset at which it began."""
 
 
 class Confirmed(NamedTuple):
@@ -58,8 +64,9 @@ def encode_hello(disk: int) -> bytes:
     return _HELLO.pack(HANDSHAKE, 0, 0, disk)
 
 
-def encode_welcome(end: int, epoch: int) -> bytes:
-    return _WELCOME.pack(HANDSHAKE, 0, end, epoch)
+def encode_welcome(end: int, epoch: int, epochs: Sequence[tuple[int, int]] = ()) -> bytes:
+    listed = b"".join(_EPOCH.pack(*entry) for entry in epochs)
+    return _WELCOME.pack(HANDSHAKE, len(listed), end, epoch) + listed
 
 
 def encode_report(end: int) -> bytes:
@@ -124,7 +131,10 @@ class PrimaryReader:
             if begin + size > len(rest):
                 break
             if state == HANDSHAKE:
-                found.append(Welcome(fields[2], fields[3]))
+                if size % _EPOCH.size:
+                    raise RemoteProtocolError(f"a list of epochs of {size} bytes came; an entry has {_EPOCH.size}")
+                epochs = tuple((epoch, start) for epoch, start in _EPOCH.iter_unpack(rest[begin : begin + size]))
+                found.append(Welcome(fields[2], fields[3], epochs))
             else:
                 frame = Frame(fields[2], bytes(rest[begin : begin + size]))
                 found.append((frame, Confirmed(fields[3], fields[4], fields[5])))

@@ -11,6 +11,8 @@ from typing import Final, Protocol
 
 from gantrymq.broker.replication import auto_switch, frames
 from gantrymq.broker.replication.auto_switch import Hello, Welcome
+from gantrymq.broker.replication.epochs import Epoch, Epochs, common_end
+from gantrymq.broker.replication.following import Diverged
 from gantrymq.broker.replication.frames import Frame
 from gantrymq.errors import RemoteProtocolError
 
@@ -44,6 +46,9 @@ class PrimarySide(Protocol):
 
     def frame(self, place: int, data: bytes) -> bytes: ...
 
+    def stop(self, place: int) -> int | None:
+        """Where a frame that begins at this log offset has to end; None: anywhere."""
+
 
 class ReplicaSide(Protocol):
     """One connection, as a replica talks."""
@@ -55,6 +60,13 @@ class ReplicaSide(Protocol):
         """Raises RemoteProtocolError, also for a primary that is one no more."""
 
     def report(self, end: int) -> bytes: ...
+
+    @property
+    def compares_all(self) -> bool:
+        """Whether all of the log has to be compared, because nothing says how much of it may be the primary's."""
+
+    def common(self, own_end: int) -> int | None:
+        """How far this log may be the primary's, as its greeting says; None: it does not. Raises Diverged."""
 
     def followed(self) -> None:
         """The log is the primary's, as far as it goes: what the frames have said of it counts."""
@@ -77,12 +89,20 @@ class DefaultPrimary:
     def frame(self, place: int, data: bytes) -> bytes:
         return frames.encode_frame(place, data)
 
+    def stop(self, place: int) -> int | None:
+        return None
+
 
 class DefaultReplica:
     """See ``frames.py``."""
 
+    compares_all = False
+
     def __init__(self) -> None:
         self._reader = frames.FrameReader()
+
+    def common(self, own_end: int) -> int | None:
+        return None
 
     def hello(self) -> bytes:
         return b""
@@ -97,37 +117,50 @@ class DefaultReplica:
 
 
 class GroupPrimary:
-    """See ``auto_switch.py``. ``start``: log offset at which the epoch began."""
+    """See ``auto_switch.py``. ``start``: log offset at which the epoch began. ``epochs``: all of them, where Apache's
+    controller elects: there a frame names the epoch of its records, and has those of one only."""
 
     knows_replicas = True
 
-    def __init__(self, epoch: int, start: int, confirmed: Callable[[], int]) -> None:
+    def __init__(self, epoch: int, start: int, confirmed: Callable[[], int], epochs: Epochs | None = None) -> None:
         self._reader = auto_switch.ReplicaReader()
         self._epoch = epoch
         self._start = start
         self._confirmed = confirmed
+        self._epochs = epochs
 
     def feed(self, data: bytes) -> list[Hello | int]:
         return self._reader.feed(data)
 
     def welcome(self, end: int) -> bytes:
-        return auto_switch.encode_welcome(end, self._epoch)
+        return auto_switch.encode_welcome(end, self._epoch, () if self._epochs is None else self._epochs.entries)
 
     def frame(self, place: int, data: bytes) -> bytes:
-        return auto_switch.encode_data(place, data, self._epoch, self._start, self._confirmed())
+        epoch, start = (self._epoch, self._start) if self._epochs is None else self._epochs.at(place)[0]
+        return auto_switch.encode_data(place, data, epoch, start, self._confirmed())
+
+    def stop(self, place: int) -> int | None:
+        return None if self._epochs is None else self._epochs.at(place)[1]
 
 
 class GroupReplica:
     """See ``auto_switch.py``. ``disk``: its own. ``least_epoch``: older primaries are refused. ``confirmed``: called
-    with what is confirmed of a log that is the primary's."""
+    with what is confirmed of a log that is the primary's. ``epochs``: of this log, where Apache's controller elects;
+    ``end``: of it. A frame names the epoch of its records then, which may be an old one."""
 
-    def __init__(self, disk: int, least_epoch: Callable[[], int], confirmed: Callable[[int], None]) -> None:
+    def __init__(
+        self, disk: int, least_epoch: Callable[[], int], confirmed: Callable[[int], None],
+        epochs: Epochs | None = None, end: Callable[[], int] = lambda: 0,
+    ) -> None:  # fmt: skip
         self._reader = auto_switch.PrimaryReader()
         self._disk = disk
         self._least_epoch = least_epoch
         self._tell = confirmed
         self._confirmed = 0
         self._follows = False
+        self._epochs = epochs
+        self._end = end
+        self._theirs: Welcome | None = None
         self.start_of_epoch: int | None = None
         """As the primary says; None: it has not yet."""
 
@@ -139,10 +172,13 @@ class GroupReplica:
         for item in self._reader.feed(data):
             if isinstance(item, Welcome):
                 self._check(item.epoch)
+                self._theirs = item
                 found.append(item)
                 continue
             frame, confirmed = item
             self._check(confirmed.epoch)
+            if self._epochs is not None and self._follows:
+                self._epochs.learn(confirmed.epoch, confirmed.start)
             found.append(frame)
             self.start_of_epoch = confirmed.start
             self._confirmed = max(self._confirmed, confirmed.position)
@@ -150,8 +186,21 @@ class GroupReplica:
             self._tell(self._confirmed)
         return found
 
+    @property
+    def compares_all(self) -> bool:
+        return self._epochs is not None and not self._epochs.entries
+
+    def common(self, own_end: int) -> int | None:
+        own, theirs = self._epochs, self._theirs
+        if own is None or theirs is None or not own.entries or not own_end:
+            return None
+        found = common_end(own.entries, own_end, [Epoch(*entry) for entry in theirs.epochs], theirs.end)
+        if found is None:
+            raise Diverged("no epoch began at the same log offset here and at the primary: nothing is taken from it")
+        return found
+
     def _check(self, epoch: int) -> None:
-        if epoch < self._least_epoch():
+        if self._epochs is None and epoch < self._least_epoch():
             raise RemoteProtocolError(
                 f"it is primary of epoch {epoch}, and the record of the group names one of epoch {self._least_epoch()}"
             )
@@ -161,4 +210,6 @@ class GroupReplica:
 
     def followed(self) -> None:
         self._follows = True
+        if self._epochs is not None and self._theirs is not None:
+            self._epochs.take([Epoch(*entry) for entry in self._theirs.epochs], self._end())
         self._tell(self._confirmed)

@@ -259,6 +259,7 @@ class Replica:
             try:
                 # Apache's slaves append a frame to one file: one that went over its end would stop them there for ever.
                 stop = min(place + MAX_DATA_BYTES, source.stored, source.end_of_file(place))
+                stop = min(stop, self._talk.stop(place) or stop)
                 data = source.read_raw(place, stop - place)
             except (StoreError, OSError) as error:
                 log.error("the log cannot be read at %d for replica %s: %s", place, self.identity, error)

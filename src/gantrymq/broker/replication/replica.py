@@ -233,11 +233,14 @@ class Follower:
         target = self._target
         target.forget_rest()
         await target.flush_everything()
+        talk = self._talk()
         begin, end = target.record_before(target.appended if self._before is None else self._before)
+        if talk.compares_all:
+            begin = end = target.min_log_offset
         following = Following(begin, end, target.appended)
         if following.state is State.FOLLOWING:  # an empty log
             self._joining.joined()
-        connection = _Connection(self, self._clock, target, following, self._talk(), self._authenticate())
+        connection = _Connection(self, self._clock, target, following, talk, self._authenticate())
         host, port = split_address(address)
         self._connection = connection
         try:
@@ -346,6 +349,9 @@ class _Connection:
             for frame in self._talk.feed(data):
                 if isinstance(frame, Welcome):
                     self._greeted = True
+                    common = self._talk.common(following.own_end)
+                    if common is not None and common < following.own_end:
+                        raise Differs(common)  # before a report that Apache's primaries would believe
                     link.write(self._talk.report(following.begin))
                     if following.state is State.FOLLOWING:
                         self._talk.followed()

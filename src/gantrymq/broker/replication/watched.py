@@ -20,8 +20,10 @@ class Watched:
 
     def __init__(
         self, store: MessageStore, is_primary: bool, election: Callable[[], ElectionState | None] = lambda: None,
-        hand_over: HandOver | None = None,
+        hand_over: HandOver | None = None, told: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
+        self.told = told
+        """Makes this broker read who is primary; None: there is no such group."""
         self.hand_over = hand_over
         """Lets the member with this disk become primary; None: there is no such group."""
         self.election = election

@@ -81,18 +81,27 @@ class ReplicaIdentity(Body, frozen=True, kw_only=True):
 class GroupReplicas(Body, frozen=True, kw_only=True):
     """A group. Source: BrokerReplicasInfo.ReplicasInfo."""
 
-    master_broker_id: int
-    master_address: str
-    master_epoch: int
-    sync_state_set_epoch: int
-    in_sync_replicas: list[ReplicaIdentity]
-    not_in_sync_replicas: list[ReplicaIdentity]
+    master_broker_id: int | None = None
+    """None: there is no master at the moment."""
+    master_address: str | None = None
+    master_epoch: int = 0
+    sync_state_set_epoch: int = 0
+    in_sync_replicas: list[ReplicaIdentity] = msgspec.field(default_factory=list)
+    not_in_sync_replicas: list[ReplicaIdentity] = msgspec.field(default_factory=list)
 
 
 class ReplicasOfGroups(Body, frozen=True, kw_only=True):
     """The answer to CONTROLLER_GET_SYNC_STATE_DATA. Source: BrokerReplicasInfo."""
 
     replicas_info_table: dict[str, GroupReplicas]
+
+
+class SyncStateSet(Body, frozen=True, kw_only=True):
+    """Of CONTROLLER_ALTER_SYNC_STATE_SET. Source: SyncStateSet."""
+
+    sync_state_set: list[int]
+    sync_state_set_epoch: int
+    """In a request: on which it is based."""
 
 
 class EpochEntry(Body, frozen=True, kw_only=True):

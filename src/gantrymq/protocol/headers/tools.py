@@ -163,6 +163,8 @@ class ElectMaster(Header, frozen=True, kw_only=True):
     """By which the HA handshake names a replica: ours say the identity of their disk there."""
     cluster_name: str | None = None
     designate_elect: bool | None = None
+    invoke_time: Long | None = None
+    """ms since 1970."""
 
 
 class StatsKey(Header, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gantrymq.broker.replication.election.record import Member, Record, elected, first, yielding
+from gantrymq.broker.replication.election.record import NOBODY, Member, Record, elected, first, yielding
 from gantrymq.broker.replication.election.rules import Act, Seen, next_act
 from gantrymq.errors import InvariantViolated
 
@@ -57,6 +57,10 @@ def test_a_primary(record: Record | None, more: dict[str, Any], wanted: Act) -> 
         (None, {}, Act.WAIT),
         (MINE, {}, Act.STAND),
         (OTHERS, {"hears": True, "still_s": 99.0}, Act.WAIT),
+        (Record(4, NOBODY, frozenset({1, 2})), {}, Act.STAND),
+        (Record(4, NOBODY, frozenset({2})), {}, Act.WAIT),
+        (OTHERS, {"still_s": 99.0, "shut": True, "elected_by_controller": True}, Act.WAIT),
+        (MINE, {"elected_by_controller": True}, Act.STAND),
         (OTHERS, {"still_s": 3.1}, Act.STAND),
         (OTHERS, {"still_s": 2.9}, Act.WAIT),
         (OTHERS, {"shut": True}, Act.STAND),

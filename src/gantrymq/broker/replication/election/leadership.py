@@ -11,6 +11,7 @@ from typing import Final, Protocol, TypeAlias
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.replication.election.in_sync import InSync, Limits
 from gantrymq.broker.replication.election.record import (
+    NOBODY,
     Member,
     Record,
     beaten,
@@ -45,6 +46,12 @@ class Terms:
     limits: Limits
     answer_ms: int
     """How long senders wait for the in-sync set."""
+    begin_s: float
+    """A broker with an empty log begins a group when nobody else has for so long."""
+    look_s: float
+    """Between two looks of a primary at its in-sync set."""
+    elected_by_controller: bool = False
+    """See ``Seen``."""
 
 
 class Led(Protocol):
@@ -145,6 +152,7 @@ class Leadership:
         self._standing = False
         self._handover: _Handover | None = None
         self._woken = asyncio.Event()
+        self._told = False
         self._acts: Final = {
             Act.CREATE: self._create, Act.STAND: self._stand, Act.BEAT: self._beat, Act.CHANGE_SET: self._change_set,
             Act.STEP_DOWN: self._step_down,
@@ -170,7 +178,7 @@ class Leadership:
     def primary(self) -> Member | None:
         """The broker to follow; None: nobody, at the moment."""
         record = self.record
-        if record is None or self._standing or self.epoch or record.primary.disk == self.me.disk:
+        if record is None or self._standing or self.epoch or record.primary.disk in (self.me.disk, NOBODY.disk):
             return None
         return record.primary
 
@@ -209,7 +217,7 @@ class Leadership:
                 await self._turn()
             except Exception:
                 log.exception("this was not expected; the election goes on")
-            timer = self._clock.call_later(self._terms.lease_s / TURNS, self.look)
+            timer = self._clock.call_later(self._terms.look_s if self.epoch else self._terms.lease_s / TURNS, self.look)
             await self._woken.wait()
             self._woken.clear()
             timer.cancel()
@@ -217,6 +225,11 @@ class Leadership:
     def look(self) -> None:
         """Something may have happened: do not wait for the next turn."""
         self._woken.set()
+
+    def told(self) -> None:
+        """Somebody says that the record has changed. It is read; the word alone counts for nothing."""
+        self._told = True
+        self.look()
 
     async def _guard(self) -> None:
         """A store that does not answer keeps no primary in its role for longer than it may be one."""
@@ -228,9 +241,10 @@ class Leadership:
     async def _turn(self) -> None:
         if self._stepping:
             return
+        told, self._told = self._told, False
         if not self._hears_set():
             await self._look_for_others()
-        elif not self.epoch or self._clock.monotonic() - self._beaten_s > self._terms.lease_s:
+        elif told or not self.epoch or self._clock.monotonic() - self._beaten_s > self._terms.lease_s:
             await self._read()  # a primary learns of others when it writes
         if self.in_sync is not None:
             self.in_sync.look()
@@ -255,6 +269,7 @@ class Leadership:
             self.me.disk, record, self._readable, now - self._changed_s, terms.lease_s,
             hears=led.hears(terms.lease_s),
             shut=record is not None and led.shut == record.primary.ha_address,
+            elected_by_controller=terms.elected_by_controller,
             may_begin=record is None and self._may_begin(now - self._missed_s),
         )  # fmt: skip
 
@@ -266,14 +281,15 @@ class Leadership:
         if self._led.is_own:
             return True
         # Others may have a log already, and this one may have lost its own.
-        return not self._led.end and not self._led.sees_primary and missing_s > 2 * self._terms.lease_s
+        return not self._led.end and not self._led.sees_primary and missing_s > self._terms.begin_s
 
     def _all_follow(self) -> bool:
         return self.in_sync is not None and self.in_sync.all_follow(self._terms.lease_s)
 
     def _hears_set(self) -> bool:
-        """Whether a primary hears enough members. One that has just become it gives them a lease to find it."""
-        if self.in_sync is None or self._led_s is None:
+        """Whether a primary hears enough members. One that has just become it gives them a lease to find it. Where
+        Apache's controller elects, nobody stands against a primary that says nothing to the record."""
+        if self.in_sync is None or self._led_s is None or self._terms.elected_by_controller:
             return True
         lease_s = self._terms.lease_s
         return self._clock.monotonic() - self._led_s <= lease_s or self.in_sync.hears_enough(lease_s / BEATS)
@@ -315,11 +331,11 @@ class Leadership:
             self.in_sync.take(record.in_sync)
         elif old is None or (old.epoch, old.primary) != (record.epoch, record.primary):
             self.changed_ms = self._clock.wall_ms()
+            primary = record.primary
+            who = "nobody" if primary == NOBODY else f"{primary.address} (brokerId {primary.broker_id})"
             if not self.epoch:
-                self._led.leave(f"{record.primary.ha_address} is primary of epoch {record.epoch}")
-            log.warning(
-                "epoch %d: %s (brokerId %d) is primary", record.epoch, record.primary.address, record.primary.broker_id
-            )
+                self._led.leave(f"{who} is primary of epoch {record.epoch}")
+            log.warning("epoch %d: %s is primary", record.epoch, who)
 
     def _is_mine(self, record: Record) -> bool:
         return bool(self.epoch) and record.epoch == self.epoch and record.primary.disk == self.me.disk
@@ -370,13 +386,19 @@ class Leadership:
             early = stands_early(record, self.me.disk, shut=shut == record.primary.ha_address)
             if not early and self._clock.monotonic() - self._changed_s <= self._terms.lease_s:
                 return  # the primary has written meanwhile
-            why = "hands over" if record.yields else "is gone"
-            log.warning("epoch %d: its primary %s %s; this broker stands", record.epoch, record.primary.address, why)
+            log.warning("epoch %d: %s; this broker stands", record.epoch, self._why(record))
             won = await self._write(elected(record, self.me, self._terms.limits.least))
         finally:
             self._standing = False
         if won:
             await self._begin()
+
+    def _why(self, record: Record) -> str:
+        if record.primary == NOBODY:
+            return "it has no primary"
+        if record.primary.disk == self.me.disk:
+            return "the record names this broker"
+        return f"its primary {record.primary.address} {'hands over' if record.yields else 'is gone'}"
 
     async def _begin(self) -> None:
         """The record names this broker. It goes on saying that it is alive while it takes its role."""

@@ -38,6 +38,10 @@ class Member:
     """``host:port`` for replicas."""
 
 
+NOBODY: Final = Member(0, 0, "", "")
+"""Of a group that has no primary at the moment. Only Apache's controller has such a record."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """Who is primary."""

@@ -28,4 +28,5 @@ class RecordStore(Protocol):
 
     async def replace(self, held: Held, record: Record) -> Held | None:
         """Write ``record`` if nothing was written since ``held`` was read. Returns it as it is held then; None:
-        somebody else has written, and nothing was changed."""
+        somebody else has written, and nothing was changed. Apache's controller chooses the epoch, and the set behind an
+        election: then it is not what was asked for, but it has the primary that was."""

@@ -22,6 +22,9 @@ Any other broker:
 | yields to another one               | wrote nothing for a lease     | in the in-sync set    | STAND            |
 | yields to another one               |                               |                       | WAIT             |
 | names this disk                     |                               |                       | STAND            |
+| names nobody                        |                               | in the in-sync set    | STAND            |
+| names another one; Apache's         |                               |                       | WAIT             |
+| controller elects                   |                               |                       |                  |
 | names another one                   | is heard here                 |                       | WAIT             |
 | names another one                   | is not here: its port is shut | in the in-sync set    | STAND            |
 | names another one                   | wrote nothing for a lease     | in the in-sync set    | STAND            |
@@ -41,6 +44,9 @@ nobody stands, because the others are off, it is still primary when they come ba
 
 A primary that reaches the store no more goes on while the whole set follows it: whoever hears it does not stand. So a
 store that is away stops nobody, until somebody is lost as well.
+
+Apache's controller elects by itself (``controller/``). It names a member of the in-sync set, which then stands: it
+stops following before it acts as primary, as everybody. Nobody stands against a primary that the controller names.
 """
 
 from __future__ import annotations
@@ -49,7 +55,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-from gantrymq.broker.replication.election.record import Record, may_stand
+from gantrymq.broker.replication.election.record import NOBODY, Record, may_stand
 
 
 class Act(enum.Enum):
@@ -94,6 +100,8 @@ class Seen:
     """Whether the primary has said something to it within a lease."""
     shut: bool = False
     """Whether the primary of this record, which it has followed, takes no connections any more."""
+    elected_by_controller: bool = False
+    """Whether Apache's controller elects, and brokers only ask it to."""
     may_begin: bool = False
     """Whether its log may become that of the group."""
 
@@ -106,7 +114,7 @@ def stands_early(record: Record, disk: int, *, shut: bool) -> bool:
     """Whether the broker with this disk need not wait for a lease before it stands. ``shut``: as in ``Seen``."""
     if record.yields:
         return record.yields == disk
-    return record.primary.disk == disk or shut
+    return record.primary.disk in (disk, NOBODY.disk) or shut
 
 
 def next_act(seen: Seen) -> Act:
@@ -139,7 +147,7 @@ def _other(seen: Seen) -> Act:
         return Act.WAIT
     if stands_early(record, seen.disk, shut=False):
         return Act.STAND
-    if seen.hears:
+    if seen.hears or seen.elected_by_controller:
         return Act.WAIT
     early = stands_early(record, seen.disk, shut=seen.shut)
     return Act.STAND if early or seen.still_s > seen.lease_s else Act.WAIT
