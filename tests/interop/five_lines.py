@@ -46,7 +46,7 @@ client: at the [gRPC door]({DOOR}) of a GantryMQ broker, and as a control at Apa
 | cell | meaning |
 |---|---|
 | `ok` | it works here, and at Apache's proxy |
-| `ok here` | it works here, and not at Apache's proxy |
+| `ok here` | it works here, and did not at Apache's proxy in the run that made this page; why was not looked into |
 | `neither` | it works at neither of them |
 | `absent` | this version of the client has no such thing |
 | `ok, no control` | it works here; Apache's proxy is no control for it |
