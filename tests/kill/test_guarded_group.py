@@ -156,10 +156,9 @@ def test_the_primary_is_killed_and_everything_goes_on(group: Guarded) -> None:
         victim.kill()
         sent(producer, b"after")
         assert group.primary() not in (None, victim)
-        found = [
-            message.body for queue in consumer.queues(TOPIC) for message in consumer.pull(queue, 0, wait_ms=0).messages
-        ]
-        assert sorted(found) == sorted(set(found)) and {b"before", b"after"} <= set(found)
+        pulled = {queue: consumer.pull(queue, 0, wait_ms=0) for queue in consumer.queues(TOPIC)}
+        found = [message.body for answer in pulled.values() for message in answer.messages]
+        assert sorted(found) == sorted(set(found)) and {b"before", b"after"} <= set(found), pulled
     wrong = {**CLIENT, "secret_key": "wrong"}
     with Producer("p", name_servers=group.name_servers, **wrong) as stranger, pytest.raises(GantryError):
         stranger.send(Message(TOPIC, b"wrong"))

@@ -15,7 +15,7 @@ _REASONS: Final[tuple[tuple[Iterable[int], str], ...]] = (
     ((513,), "static topics are not available in this broker"),
     ((901, 902, 903, 905), "brokers in containers and acting masters are not available"),
     ((906, 908), "replicas follow by the default HA protocol only (docs/replication.md)"),
-    ((1001, 1003, 1004, *range(1008, 1019)), "there is no controller: a group elects by itself (docs/election.md)"),
+    ((1001, 1003, 1004, *range(1009, 1019)), "there is no controller: a group elects by itself (docs/election.md)"),
     (range(2001, 2005), "reading old messages is not limited in this broker, so there is nothing to configure"),
     (range(3001, 3011), "this broker has no users that tools manage; set authenticationEnabled=true"),
 )
