@@ -165,12 +165,15 @@ def test_the_primary_is_killed_and_everything_goes_on(group: Guarded) -> None:
 
 
 def sent(producer: TransactionProducer, body: bytes) -> None:
-    """As soon as there is a primary, and enough replicas."""
+    """As soon as there is a primary, and enough replicas. Until there are, a half message counts as not stored, and is
+    rolled back."""
     deadline = time.monotonic() + LIMIT_S
     while True:
         try:
-            if producer.send_in_transaction(Message(TOPIC, body)).decided:
+            result = producer.send_in_transaction(Message(TOPIC, body))
+            if result.decided and result.state is LocalTransactionState.COMMIT:
                 return
         except GantryError:
-            assert time.monotonic() < deadline
+            pass
+        assert time.monotonic() < deadline, f"{body.decode()} was not committed"
         time.sleep(0.1)

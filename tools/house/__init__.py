@@ -124,8 +124,8 @@ OF_OTHERS: Final = (
     "gantrymq.broker.replication.tables", "gantrymq.broker.replication.authentication",
     "gantrymq.broker.replication.election.controller.calls",
 )  # fmt: skip
-"""The broker as a client of name servers, of its primary and of a controller, which speak remoting; and its proof to the
-primary."""
+"""The broker as a client of name servers, of its primary and of a controller, which speak remoting; and its proof
+to its primary."""
 SIGNERS: Final = ("gantrymq.broker.broker", "gantrymq.broker.replication.duties")
 """They make the account that the broker signs with."""
 DISK: Final = ("stored_message", "message_ids", "hosts", "lenient_json", "trace_records", "files.")
