@@ -103,9 +103,9 @@ def _keeps_its_place(patch: Patch) -> None:
 
 DISKS: Final = replace(DEFAULT, faults=(EMPTY_FIRST, "primary lost", "disk lost"), fault_count=4)
 DEFECTS: dict[str, tuple[Callable[[Patch], None], range, Plan]] = {
-    "anybody is elected": (_anybody_is_elected, range(20, 200), DEFAULT),
-    "one is enough": (_one_is_enough, range(28, 128), DEFAULT),
-    "answers before the record": (_answers_before_the_record, range(16, 116), DEFAULT),
+    "anybody is elected": (_anybody_is_elected, range(1, 101), DISKS),
+    "one is enough": (_one_is_enough, range(39, 139), DEFAULT),
+    "answers before the record": (_answers_before_the_record, range(64, 164), DEFAULT),
     "yields for ever": (_yields_for_ever, range(4, 104), DEFAULT),
     "keeps its place without its disk": (_keeps_its_place, range(1, 101), DISKS),
 }
