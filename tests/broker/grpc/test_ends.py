@@ -1,4 +1,4 @@
-"""Who may end a transaction through the gRPC door. What an end does is in test_door.py."""
+"""Clients that may end a transaction through the gRPC door; test_door.py has what an end does."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import grpc.aio
 
 from gantrymq.grpc.definition_pb2 import Code
 from gantrymq.message import flags
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.headers.tools import ProducerGroupOnly
 from tests.broker.grpc.test_door import COMMIT, HALF, half, story
 from tests.support.brokers import Cluster
 from tests.support.grpc_client import GrpcClient, free_port
@@ -55,3 +57,21 @@ def test_behind_a_restart_a_transaction_is_ended_from_another_address(tmp_path: 
     port = free_port()
     story(before, tmp_path)
     story(after, tmp_path, grpc_port=port)
+
+
+def test_an_end_of_nothing_makes_nobody_a_producer(tmp_path: Path) -> None:
+    """Else a client makes the broker remember topics without a limit."""
+
+    async def produces(running: Cluster, topic: str) -> bool:
+        wanted = ProducerGroupOnly(producer_group=topic)
+        return (await running.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, wanted)).code == ResponseCode.SUCCESS
+
+    async def work(running: Cluster, client: GrpcClient) -> None:
+        await half(client)
+        for number in range(5):
+            code = (await client.end(f"never-{number}", "no-half", "no-half", COMMIT)).code
+            assert code == Code.INVALID_TRANSACTION_ID
+            assert not await produces(running, f"never-{number}")
+        assert await produces(running, "orders")
+
+    story(work, tmp_path)

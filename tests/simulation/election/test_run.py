@@ -83,7 +83,7 @@ def _answers_before_the_record(patch: Patch) -> None:
 
 
 def _yields_for_ever(patch: Patch) -> None:
-    """Who was named in a handover is primary, and its record still says that the primary hands over."""
+    """The broker that was named in a handover is primary, and its record still says that the primary hands over."""
 
     def kept(record: Record, me: Member, least: int) -> Record:
         return replace(elected(record, me, least), yields=record.yields)

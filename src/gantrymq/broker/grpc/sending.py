@@ -130,8 +130,10 @@ class SendingMethods:
             raise Rejected(Code.INVALID_TRANSACTION_ID, "the request names no transaction")
         ids = TransactionIds(request.message_id, request.transaction_id)
         answers_check = request.source == _SERVER_CHECK
-        # The half message is looked for twice only where somebody is judged by its topic.
-        own_topic = topic if caller.guard is None else await self._messaging.topic_of(ids, topic)
+        own_topic = topic
+        if caller.guard is not None or topic not in caller.client.topics:
+            # Looked for before the end, too: somebody is judged by its topic, or becomes a producer of it.
+            own_topic = await self._messaging.topic_of(ids, topic)
         caller.demand(END, (own_topic,))
         if not answers_check:
             # Behind a restart the door does not know its producers, and some of them say their settings after minutes
