@@ -10,10 +10,8 @@ import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
-import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -99,14 +97,10 @@ abstract class Scenario {
         return Lab.producer(nameServers, own("p"));
     }
 
-    /** A push consumer that begins at the first message and looks for new topics every second. */
     DefaultMQPushConsumer consumer(String group) {
-        DefaultMQPushConsumer c = new DefaultMQPushConsumer(group, Lab.account(), new AllocateMessageQueueAveragely());
-        c.setNamesrvAddr(nameServers);
-        c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        DefaultMQPushConsumer c = Lab.consumer(nameServers, group);
         c.setConsumeThreadMin(1);
         c.setConsumeThreadMax(2);
-        c.setPollNameServerInterval(1000);
         return c;
     }
 
@@ -129,6 +123,7 @@ abstract class Scenario {
         DefaultMQPullConsumer c = new DefaultMQPullConsumer(group, Lab.account());
         c.setNamesrvAddr(nameServers);
         c.setConsumerPullTimeoutMillis(20000);
+        Lab.meet(c, Lab.account());
         c.start();
         return c;
     }
