@@ -170,22 +170,26 @@ def types_and_unit(arguments: list[str]) -> bool:
 
 
 def types_and_tests(arguments: list[str]) -> bool:
-    """The tests with Spark are the first ones, and leave about one core. The type checker has it, then the simulations
-    have it, which live in a time of their own: no limit of theirs passes while Spark's processes go first."""
+    """The tests with Spark are the first ones, and leave about one core. The type checker has it, and then the tests
+    that wait for no clock of the machine: no limit of theirs passes while Spark's processes go first."""
     if arguments:
         return beside_types(tests, arguments, *YIELDING)
     with ThreadPoolExecutor() as threads, tempfile.TemporaryDirectory() as directory:
-        logs = [Path(directory, name) for name in ("types.log", "simulations.log")]
-        beside = threads.submit(lambda: (types([], logs[0], YIELDING), simulations(logs[1], YIELDING)))
+        logs = [Path(directory, name) for name in ("types.log", "timeless.log")]
+        beside = threads.submit(lambda: (types([], logs[0], YIELDING), timeless_tests(logs[1], YIELDING)))
         done = spark_tests()
         done = all(beside.result()) and done
         for log in logs:
             print(f"\n{log.read_text()}", flush=True)
-    return other_tests(f"--ignore={SIMULATIONS}") and done
+    return other_tests(*(f"--ignore={place}" for place in TIMELESS)) and done
 
 
 YIELDING = ("nice", "-n", "19")
-SIMULATIONS = "tests/simulation"
+TIMELESS = (
+    "tests/simulation", "tests/transactions", "tests/protocol", "tests/message", "tests/store", "tests/golden",
+    "tests/test_tidy.py", "tests/test_guarantees.py", "tests/test_mypyc_build.py",
+)  # fmt: skip
+"""Tests that compute, and simulations, which live in a time of their own."""
 
 
 def tests(arguments: list[str]) -> bool:
@@ -206,11 +210,11 @@ def other_tests(*options: str) -> bool:
     return run(*PYTEST, *WORKERS, "-m", f"{WHOLE} and not spark", *options)
 
 
-def simulations(output: Path, before: Sequence[str]) -> bool:
+def timeless_tests(output: Path, before: Sequence[str]) -> bool:
     """Two processes, for the time when nothing is beside them."""
-    options = ("-n", "2", "--dist", "load", "-o", "cache_dir=.pytest_cache/simulations")
+    options = ("-n", "2", "--dist", "worksteal", "-o", "cache_dir=.pytest_cache/timeless")
     marks = f"{WHOLE} and not spark"
-    return run(*before, *PYTEST, *options, "-m", marks, SIMULATIONS, output=output)
+    return run(*before, *PYTEST, *options, "-m", marks, *TIMELESS, output=output)
 
 
 def interop(arguments: list[str]) -> bool:

@@ -14,7 +14,7 @@ from django.test import override_settings
 from gantrymq import django as gantry_django
 from gantrymq.testing import LocalCluster
 from tests.django import GANTRYMQ
-from tests.sql.databases import Place, database, database_server, mariadb, postgresql, sqlite
+from tests.sql.databases import NO_TLS, Place, database, database_server, mariadb, postgresql, sqlite
 
 __all__ = ["GANTRYMQ", "database", "database_server", "mariadb", "postgresql", "sqlite"]
 
@@ -29,6 +29,7 @@ def entry(place: Place, **options: Any) -> dict[str, Any]:
 
         pymysql.version_info = (2, 2, 1, "final", 0)  # what it stands in for
         pymysql.install_as_MySQLdb()
+        options = {**NO_TLS, **options}
     return {
         "ENGINE": f"django.db.backends.{engine}", "NAME": place.name, "USER": place.user, "HOST": "127.0.0.1",
         "PORT": place.port, "OPTIONS": options,

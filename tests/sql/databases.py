@@ -33,6 +33,9 @@ DRIVERS = {"postgresql": "psycopg", "mariadb": "pymysql", "sqlite": "pysqlite"}
 ASYNC_DRIVERS = {"postgresql": "asyncpg", "sqlite": "aiosqlite"}
 """What SQLAlchemy calls them."""
 WAIT_SECONDS = 60.0
+NO_TLS = {"ssl_disabled": True}
+"""For PyMySQL, which reads all certificates of the machine for each connection otherwise: 37 ms, a quarter of the time
+of such a test."""
 _numbers = itertools.count(1)
 
 
@@ -58,7 +61,8 @@ class Place:
         if self.kind == "sqlite":
             return f"sqlite+{driver}:///{self.name}"
         scheme = "mysql" if self.kind == "mariadb" else self.kind
-        return f"{scheme}+{driver}://{self.user}@127.0.0.1:{self.port}/{self.name}"
+        options = "?ssl_disabled=true" if driver == "pymysql" else ""
+        return f"{scheme}+{driver}://{self.user}@127.0.0.1:{self.port}/{self.name}{options}"
 
     @property
     def async_url(self) -> str:
@@ -80,7 +84,7 @@ class Place:
             import pymysql
 
             where = {"host": "127.0.0.1", "port": self.port, "user": self.user, "database": self.name}
-            return pymysql.connect(**{**where, **options})  # type: ignore[call-overload]
+            return pymysql.connect(**{**where, **NO_TLS, **options})  # type: ignore[call-overload]
         return sqlite3.connect(self.name, **options)
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:

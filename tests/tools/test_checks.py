@@ -32,7 +32,7 @@ def test_without_a_name_every_test_runs_once(checks: ModuleType) -> None:
 
 
 def test_the_tests_of_ci_are_those_of_the_stage_tests(checks: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The simulations have their place beside Spark's tests: they are left out of the others, and nothing else is."""
+    """Tests that wait for no clock run beside Spark's. They are left out of the others, and nothing else is."""
     asked: list[list[str]] = []
 
     def run(*command: str | Path, output: Path | None = None) -> bool:
@@ -47,9 +47,10 @@ def test_the_tests_of_ci_are_those_of_the_stage_tests(checks: ModuleType, monkey
     pytests = [words[words.index("-m") + 1 :] for words in asked if words]
     assert sorted(pytests) == sorted([
         [f"spark and {checks.WHOLE}", "-o", "cache_dir=.pytest_cache/spark"],
-        [f"{checks.WHOLE} and not spark", "tests/simulation"],
-        [f"{checks.WHOLE} and not spark", "--ignore=tests/simulation"],
+        [f"{checks.WHOLE} and not spark", *checks.TIMELESS],
+        [f"{checks.WHOLE} and not spark", *(f"--ignore={place}" for place in checks.TIMELESS)],
     ])  # fmt: skip
+    assert all((ROOT / place).exists() for place in checks.TIMELESS)
 
 
 def test_quick_stands_for_its_stages(checks: ModuleType) -> None:

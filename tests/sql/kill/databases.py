@@ -165,7 +165,7 @@ class MariaDb(_Process):
         command = ["mariadb-install-db", f"--datadir={self._data}", "--auth-root-authentication-method=normal"]
         subprocess.run([*command, "--skip-test-db"], check=True, capture_output=True, user=self._user)
         self._port = free_port()
-        self.url = f"mysql+pymysql://root@127.0.0.1:{self._port}/mysql"
+        self.url = f"mysql+pymysql://root@127.0.0.1:{self._port}/mysql?ssl_disabled=true"
 
     def start(self) -> None:
         program = shutil.which("mariadbd") or "/usr/sbin/mariadbd"
