@@ -187,7 +187,8 @@ def types_and_tests(arguments: list[str]) -> bool:
 YIELDING = ("nice", "-n", "19")
 TIMELESS = (
     "tests/simulation", "tests/transactions", "tests/protocol", "tests/message", "tests/store", "tests/golden",
-    "tests/test_tidy.py", "tests/test_guarantees.py", "tests/test_mypyc_build.py",
+    "tests/holes", "tests/cancellation", "tests/client/test_settings_property.py", "tests/test_tidy.py",
+    "tests/test_guarantees.py", "tests/test_mypyc_build.py",
 )  # fmt: skip
 """Tests that compute, and simulations, which live in a time of their own."""
 
