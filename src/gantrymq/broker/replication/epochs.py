@@ -12,10 +12,12 @@ import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from gantrymq.runtime.disk import Disk, read_whole, write_durably
+from gantrymq.broker.replication.small_file import read_small
+from gantrymq.runtime.disk import Disk, write_durably
 
 FILE: Final = "gantry/epochs"
 NO_EPOCH: Final = -1
+WITHOUT: Final = "the whole log counts as one epoch then"
 
 
 class Epoch(NamedTuple):
@@ -30,11 +32,10 @@ class Epochs:
     """Of one log, oldest first. Epochs and their starts both grow. Kept in the file at ``path``."""
 
     def __init__(self, disk: Disk, path: str) -> None:
+        """Raises ConfigError when the file is damaged, and OSError."""
         self._disk = disk
         self._path = path
-        self.entries: tuple[Epoch, ...] = ()
-        if disk.exists(path):
-            self.entries = tuple(Epoch(*entry) for entry in json.loads(read_whole(disk, path)))
+        self.entries = read_small(disk, path, tuple[Epoch, ...], WITHOUT) or ()
 
     @property
     def last(self) -> int:

@@ -7,17 +7,25 @@ the in-sync set any more, and comes back as a new one.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Final
 
-from gantrymq.runtime.disk import Disk, read_whole, write_durably
+import msgspec
+
+from gantrymq.broker.replication.small_file import read_small
+from gantrymq.runtime.disk import Disk, write_durably
 from gantrymq.runtime.rng import Rng
 
 FILE: Final = "gantry/disk"
 BITS: Final = 62
 """It is a positive ``int64`` on the wire."""
+WITHOUT: Final = "this broker is a new member of its group then, and leaves the in-sync set until it has every record"
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+class _Identity(msgspec.Struct, frozen=True):
+    disk: int
+    boot: str
 
 
 def boot_of_machine() -> str:
@@ -30,19 +38,13 @@ def boot_of_machine() -> str:
 
 def disk_identity(disk: Disk, path: str, rng: Rng, *, boot: str, keeps: bool) -> int:
     """The identity of a store, made when it has none that counts. ``path``: of the file. ``boot``: of the machine, as
-    it runs now. ``keeps``: whether what was confirmed outlives the machine, as with SYNC_FLUSH. Raises StoreError or
-    OSError."""
-    if disk.exists(path):
-        known = json.loads(read_whole(disk, path))
-        if keeps or (boot and known["boot"] == boot):
-            number = int(known["disk"])
-            if known["boot"] != boot:
-                _write(disk, path, number, boot)
-            return number
-    number = int.from_bytes(rng.token(8)) % (1 << BITS) + 1
-    _write(disk, path, number, boot)
-    return number
-
-
-def _write(disk: Disk, path: str, number: int, boot: str) -> None:
-    write_durably(disk, path, json.dumps({"disk": number, "boot": boot}).encode())
+    it runs now. ``keeps``: whether what was confirmed outlives the machine, as with SYNC_FLUSH. Raises
+    ConfigError when the file is damaged, StoreError or OSError."""
+    known = read_small(disk, path, _Identity, WITHOUT)
+    if known is not None and (keeps or (boot and known.boot == boot)):
+        found = _Identity(known.disk, boot)
+    else:
+        found = _Identity(int.from_bytes(rng.token(8)) % (1 << BITS) + 1, boot)
+    if found != known:
+        write_durably(disk, path, msgspec.json.encode(found))
+    return found.disk

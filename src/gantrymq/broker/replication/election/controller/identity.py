@@ -7,21 +7,34 @@ number. Apache's brokers keep theirs in ``brokerIdentity``; that file says nothi
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
+import msgspec
+
 from gantrymq.broker.replication.election.controller.calls import Controller, GroupName
+from gantrymq.broker.replication.small_file import read_small
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.runtime.disk import Disk, read_whole, write_durably
+from gantrymq.runtime.disk import Disk, write_durably
 
 FILE: Final = "gantry/controller"
+WITHOUT: Final = "the controller gives this broker a new number then"
 ATTEMPTS: Final = 10
 """Other brokers may ask at the same time."""
 
 
+class _Given(msgspec.Struct, frozen=True):
+    """``disk``: the identity of the disk that the number was given to."""
+
+    cluster: str
+    name: str
+    disk: int
+    number: int
+
+
 async def number_of(controller: Controller, disk: Disk, path: str, identity: int, check_code: str) -> int:
     """The number of the broker whose disk has this identity, from the file at ``path`` or from the controller.
-    ``check_code``: nobody else has it. Raises Unreachable, TimedOut, RemoteProtocolError, StoreError or OSError."""
+    ``check_code``: nobody else has it. Raises ConfigError when the file is damaged, Unreachable, TimedOut,
+    RemoteProtocolError, StoreError or OSError."""
     known = _known(disk, path, controller.group, identity)
     if known is not None:
         return known
@@ -36,13 +49,15 @@ async def number_of(controller: Controller, disk: Disk, path: str, identity: int
 
 
 def _known(disk: Disk, path: str, group: GroupName, identity: int) -> int | None:
-    if not disk.exists(path):
+    found = read_small(disk, path, _Given, WITHOUT)
+    if found is None or found != _given(group, identity, found.number):
         return None
-    found = json.loads(read_whole(disk, path))
-    same = (found["cluster"], found["name"], found["disk"]) == (group.cluster, group.name, identity)
-    return int(found["number"]) if same else None
+    return found.number
 
 
 def _write(disk: Disk, path: str, group: GroupName, identity: int, number: int) -> None:
-    text = json.dumps({"cluster": group.cluster, "name": group.name, "disk": identity, "number": number})
-    write_durably(disk, path, text.encode())
+    write_durably(disk, path, msgspec.json.encode(_given(group, identity, number)))
+
+
+def _given(group: GroupName, identity: int, number: int) -> _Given:
+    return _Given(group.cluster, group.name, identity, number)
