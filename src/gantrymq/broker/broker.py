@@ -221,7 +221,7 @@ class Broker:
             config.delay.mapped_file_size_timer_log,
         )  # fmt: skip
         store.truncating.append(derived.forget_behind)
-        self._ahead = Ahead(store)
+        self._ahead = Ahead(store, disk)
         store.truncating.append(self._ahead.forget)
 
     def _confirm(self, *, is_primary: bool) -> None:
@@ -272,6 +272,8 @@ class Broker:
             store.follow(READ_ONLY)
             mark(store)
         promoted = leads and is_of_another(store)
+        if promoted or not is_primary or self.group is not None:
+            self._ahead.load()
         self._listeners = Listeners(self._heard)
         if leads:
             registries.lead(0 if self.group is None else self.group.leadership.epoch)

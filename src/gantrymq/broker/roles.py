@@ -108,6 +108,7 @@ def _primary(on: OnDuty) -> list[Duty]:
         repeated(clock, LITE_SECONDS, "deleting lite topics", popping.lite_expiry.look),
         repeated(clock, SAVE_SECONDS, "writing selectors", registries.filters.save_later),
         *([] if on.copies is None else noting(clock, parts.store)),
+        *([] if on.group is None else _ahead(on)),
         *_of_every_role(on),
         Duty("the log is this broker's own", start=lambda: unmark(parts.store)),
     ]
@@ -120,8 +121,13 @@ def _replica(on: OnDuty) -> list[Duty]:
         on.joined, on.group, access,
     )  # fmt: skip
     notes = [] if on.group is None else noting(parts.outside.clock, parts.store)
-    notes.append(repeated(parts.outside.clock, AHEAD_SECONDS, "reading the log ahead", on.ahead.look))
-    return [*notes, *_of_every_role(on), *follows]  # name servers tell where the primary is
+    return [*notes, *_ahead(on), *_of_every_role(on), *follows]  # name servers tell where the primary is
+
+
+def _ahead(on: OnDuty) -> list[Duty]:
+    """Of a broker that may have to become primary."""
+    look = repeated(on.parts.outside.clock, AHEAD_SECONDS, "reading the log ahead", on.ahead.look)
+    return [Duty("what was read ahead", stop=on.ahead.note), look]
 
 
 def _of_every_role(on: OnDuty) -> list[Duty]:

@@ -2,7 +2,7 @@
 
 A broker that becomes primary needs all of them, and reading a log of many GB takes longer than clients should wait. So
 a replica looks ahead, piece by piece, and only the rest is read then. Nothing depends on it: what was not looked at is
-read when it is asked for.
+read when it is asked for. What was looked at can be kept, and given back behind a restart: ``Links``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from gantrymq.message import flags
 from gantrymq.store.dispatch import Dispatch
@@ -24,11 +24,25 @@ HEAD_BYTES: Final = 4096
 """By so much a piece is longer when it does not hold the beginning of one record."""
 
 
-class _Known:
-    """Places of records, in the order of the log, and what each of them points at."""
+class Pointers(NamedTuple):
+    """Places of records, in the order of the log, and what each of them points at: log offsets."""
 
-    def __init__(self) -> None:
-        self.places, self.targets = array("q"), array("q")
+    places: array[int]
+    targets: array[int]
+
+
+class Links(NamedTuple):
+    """What a part of the log has."""
+
+    copies: Pointers
+    finals: Pointers
+
+
+class _Known:
+    """Pointers that grow."""
+
+    def __init__(self, known: Pointers | None = None) -> None:
+        self.places, self.targets = known or (array("q"), array("q"))
 
     def add(self, place: int, target: int) -> None:
         self.places.append(place)
@@ -41,6 +55,10 @@ class _Known:
     def from_(self, position: int) -> Iterator[tuple[int, int]]:
         at = bisect_left(self.places, position)
         return zip(self.targets[at:], self.places[at:], strict=True)
+
+    def since(self, position: int) -> Pointers:
+        at = bisect_left(self.places, position)
+        return Pointers(self.places[at:], self.targets[at:])
 
     def shorten(self) -> int:
         """Forget the older half. Returns the log offset from which on all are known."""
@@ -59,11 +77,31 @@ class LinkedRecords:
         self._copies, self._finals = _Known(), _Known()
         self._begin = self._end = 0
         """What lies between these log offsets was looked at: ``begin <= end <= dispatch.position``."""
+        self._last = -1
+
+    @property
+    def begin(self) -> int:
+        """Everything between this log offset and ``ahead`` was looked at."""
+        return self._begin
 
     @property
     def ahead(self) -> int:
         """Everything before this log offset was looked at."""
         return self._end
+
+    @property
+    def last(self) -> int:
+        """Log offset of the last record before ``ahead``; -1: not known."""
+        return self._last
+
+    def since(self, position: int) -> Links:
+        """What was found from a log offset on."""
+        return Links(self._copies.since(position), self._finals.since(position))
+
+    def restore(self, begin: int, end: int, last: int, links: Links) -> None:
+        """Go on from what was found before in this log: ``begin <= end <= dispatch.position``."""
+        self._copies, self._finals = _Known(links.copies), _Known(links.finals)
+        self._begin, self._end, self._last = begin, end, last
 
     def look_ahead(self, most_bytes: int) -> None:
         """Look at the next piece of the log, of about so many bytes."""
@@ -77,6 +115,7 @@ class LinkedRecords:
             for place, _parsed, data, at in walk:
                 is_final = transaction_type(data, at) == flags.COMMITTED
                 (self._finals if is_final else self._copies).add(place, made_of(data, at))
+            self._last = max(self._last, walk.last)
             if walk.position < stop and (walk.bad is not None or stop == visible):
                 self._end = self._behind(walk.position)
             elif walk.position > self._end:
@@ -97,6 +136,8 @@ class LinkedRecords:
         self._finals.cut(position)
         self._end = min(self._end, position)
         self._begin = min(self._begin, self._end)
+        if self._last >= self._end:
+            self._last = -1
 
     def copies(self, from_offset: int) -> Iterator[tuple[int, int]]:
         """What each copy from ``from_offset`` on was made of, as its field says it, and its place."""

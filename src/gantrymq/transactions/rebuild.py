@@ -123,10 +123,11 @@ def _same_entry(store: HalfStore, topic: str, queue_offset: int, log_offset: int
 
 
 def apply_ops(
-    store: HalfStore, decisions: DecisionLog, from_op: int, halves: tuple[int, int], most: int | None = None
-) -> int:
-    """Note what the ops say, from one on, and at most so many. ``halves``: those that the store has. Returns the first
-    op that was not read."""
+    store: HalfStore, decisions: DecisionLog, from_op: int, halves: tuple[int, int], most: int | None = None,
+    decided: list[int] | None = None,
+) -> int:  # fmt: skip
+    """Note what the ops say, from one on, and at most so many. ``halves``: those that the store has. ``decided``: gets
+    the half messages that had no decision before. Returns the first op that was not read."""
     half_min, half_max = halves
     end = store.queue_range(OP, 0)[1]
     begin = max(from_op, store.queue_range(OP, 0)[0])
@@ -136,6 +137,8 @@ def apply_ops(
             # The first decision wins, and an op that names what is not there (any more) changes nothing.
             if half_min <= half < half_max and decisions[half] is Decision.NONE:
                 decisions[half] = Decision.of_op(op.flag)
+                if decided is not None:
+                    decided.append(half)
     return max(until, begin)
 
 

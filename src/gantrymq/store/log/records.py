@@ -209,6 +209,8 @@ class LogWalk:
         self._files = files
         self._end = end
         self.position = position
+        self.last = -1
+        """Log offset of the last record that it went over; -1: there was none."""
         self.bad: CorruptRecord | None = None
 
     def __iter__(self) -> Iterator[tuple[int, Parsed, bytes, int]]:
@@ -250,14 +252,17 @@ class LogWalk:
             if not self._fits(size, segment_end) or at + size > len(data):
                 return
             if self._only is not None and magic in _MAGICS and data[at + 39] & flags.TRANSACTION_MASK != self._only:
+                self.last = self.position
                 self.position += size
                 at += size
                 continue
             if self._linked and magic in _MAGICS and not _is_linked(data, at):
+                self.last = self.position
                 self.position += size
                 at += size
                 continue
             if self._copies and magic in _MAGICS and not made_of(data, at):
+                self.last = self.position
                 self.position += size
                 at += size
                 continue
@@ -266,7 +271,7 @@ class LogWalk:
             except CorruptRecord as error:
                 self.bad = error
                 return
-            place = self.position
+            self.last = place = self.position
             self.position = base + at + size
             yield place, parsed, data, at
             at += size

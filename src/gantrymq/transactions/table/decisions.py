@@ -166,6 +166,28 @@ class DecisionLog:
         found.extend(range(unknown, min(end, unknown + most - len(found))))
         return found
 
+    def copy(self) -> DecisionLog:
+        """Another one with the same content."""
+        other = DecisionLog(self._base)
+        other._bytes[:] = self._bytes
+        return other
+
+    def content(self) -> bytes:
+        """A byte for each half message from ``base`` on, for ``add``."""
+        return bytes(self._bytes)
+
+    def add(self, queue_offset: int, known: bytes) -> None:
+        """Take in decisions of half messages that follow each other, a byte each. The first decision wins."""
+        known = known[max(self._base - queue_offset, 0) :]
+        at = max(queue_offset - self._base, 0)
+        grown = at + len(known) - len(self._bytes)
+        if grown > 0:
+            self._bytes.extend(bytes(grown))
+        before = self._bytes[at : at + len(known)]
+        if before.count(0) != len(before):
+            known = bytes(old or new for old, new in zip(before, known, strict=True))
+        self._bytes[at : at + len(known)] = known
+
     def forget_below(self, queue_offset: int) -> None:
         """Retention removed the half messages below."""
         if queue_offset > self._base:
