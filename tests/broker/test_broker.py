@@ -350,6 +350,10 @@ def test_what_is_not_available_is_refused_with_the_reason(tmp_path: Path) -> Non
     async def work(c: Cluster) -> None:
         answer = await c.ask(906)
         assert (answer.code, "replicas" in (answer.remark or "")) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, True)
+        for code, words in ((1003, "no controller"), (1009, "updateBrokerConfig"), (1010, "updateBrokerConfig"),
+                            (1011, "leaves it by itself"), (1012, "brokerId"), (1013, "brokerId")):  # fmt: skip
+            answer = await c.ask(code)
+            assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and words in (answer.remark or ""), code
         assert not {code for code, _ in refused_codes()} & remoting(c.broker).handlers.keys()
 
     on_broker(work, tmp_path)
