@@ -130,7 +130,8 @@ def main() -> int:
                         for kind in KINDS:
                             rate = per_second(lib, kind, running, given.size, root / "client", given.lines)
                             found[name, kind].append(rate)
-                            print(f"turn {turn + 1}, {name}, {kind}: {rate:,.0f}/s", flush=True)
+                            load = os.getloadavg()[0]
+                            print(f"turn {turn + 1}, {name}, {kind}: {rate:,.0f}/s, load {load:.1f}", flush=True)
     except NotPossible as error:
         print(f"not possible: {error}", file=sys.stderr)
         return 2

@@ -1,7 +1,7 @@
 """The primary of a group is lost again and again under load, and another broker takes its place by itself.
 
 ``python -m tests.kill.election --runs 20 --seed 7`` prints how many transactions were decided, what was wrong, and how
-long it took.
+long it took. With ``--way`` several times the ways take turns, a group each; ``--minutes`` ends it.
 
 | way     | what happens to the primary                                   |
 |---------|---------------------------------------------------------------|
@@ -309,6 +309,21 @@ def _judged(
     return times
 
 
+class Total(NamedTuple):
+    """What came of all groups that lost their primary in one way."""
+
+    times: list[Times]
+    counts: Counter[str]
+
+
+WRONG: Final = {
+    "lost": "acknowledged commits are lost",
+    "doubled": "delivered twice",
+    "asked again": "decided transact",
+}
+"""What a group failed by, and how its error begins."""
+
+
 def _tell(what: str, seconds: list[float]) -> None:
     ordered = sorted(seconds)
     if ordered:
@@ -317,45 +332,64 @@ def _tell(what: str, seconds: list[float]) -> None:
         print(f"{what} ({len(ordered)}) p50 {middle:.2f} s, p99 {p99:.2f} s, longest {longest:.2f} s")
 
 
+def _sum_up(way: str, total: Total) -> None:
+    times, counts = total
+    wrong = ", ".join(f"{counts[name]} {name}" for name in (*WRONG, "else"))
+    print(
+        f"{way}: {len(times)} losses in {counts['groups']} groups, {counts['decided']} decided transactions, "
+        f"{counts['refused']} refused; failed groups: {wrong}"
+    )
+    if counts["on the way"]:
+        print(f"{counts['on the way']} questions were on their way when the transaction was decided")
+    for shape in sorted({one.shape for one in times}):
+        there = [one for one in times if one.shape == shape]
+        print(f"{shape}: {len(there)} times") if shape else None
+        _tell("another primary was elected after", [one.elected_s for one in there if one.elected_s is not None])
+        _tell("no transaction was decided for", [one.decided_s for one in there])
+
+
+def _add(total: Total, way: str, seed: int, given: argparse.Namespace) -> None:
+    """One group more."""
+    times, counts = total
+    extra = Load(given.backlog, given.open, given.rest, given.shape)
+    counts["groups"] += 1
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            book, found = run(Path(directory), seed, [way] * given.losses, extra)
+        except (AssertionError, TimeoutError) as error:
+            counts[next((name for name, begin in WRONG.items() if str(error).startswith(begin)), "else")] += 1
+            print(f"{way}, seed {seed}: {error!r}", flush=True)
+            if given.keep is not None:
+                shutil.copytree(directory, given.keep / f"{way}-{seed}")
+        else:
+            times.extend(found)
+            counts.update({"decided": len(book.answered), "refused": book.refused, "on the way": book.on_the_way})
+            longest = max(one.decided_s for one in found)
+            print(f"{way}, seed {seed}: {len(book.answered)} decided, longest {longest:.2f} s", flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.kill.election", description=__doc__)
-    parser.add_argument("--runs", type=int, default=2, help="how many groups")
+    parser.add_argument("--runs", type=int, default=2, help="how many groups for each way")
     parser.add_argument("--losses", type=int, default=10, help="how often each loses its primary")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32), help="of the first group")
-    parser.add_argument("--way", choices=WAYS, default="kill", help="how the primary is lost")
+    parser.add_argument("--way", choices=WAYS, action="append", help="how the primary is lost; default: kill")
+    parser.add_argument("--minutes", type=float, default=1e9, help="behind which no other group begins")
     parser.add_argument("--backlog", type=int, default=0, help="bytes of messages that are in the log before")
     parser.add_argument("--open", type=int, default=0, help="half messages that are open all the time")
     parser.add_argument("--rest", type=float, default=0.0, help="seconds before each loss, in which brokers read ahead")
     parser.add_argument("--shape", default="", help="a part of the names of the shapes of lines that are used")
     parser.add_argument("--keep", type=Path, help="where stores and logs of a run that failed are copied to")
     given = parser.parse_args()
-    decided = failed = refused = on_the_way = 0
-    times: list[Times] = []
+    totals = {way: Total([], Counter()) for way in given.way or ["kill"]}
+    ends = time.monotonic() + given.minutes * 60
     for seed in range(given.seed, given.seed + given.runs):
-        with tempfile.TemporaryDirectory() as directory:
-            try:
-                book, found = run(
-                    Path(directory),
-                    seed,
-                    [given.way] * given.losses,
-                    Load(given.backlog, given.open, given.rest, given.shape),
-                )
-                times += found
-                decided, refused = decided + len(book.answered), refused + book.refused
-                on_the_way += book.on_the_way
-            except (AssertionError, TimeoutError) as error:
-                failed += 1
-                print(f"seed {seed}: {error!r}", flush=True)
-                if given.keep is not None:
-                    shutil.copytree(directory, given.keep / f"{given.way}-{seed}")
-    print(f"{given.way}: {len(times)} losses, {decided} decided transactions, {refused} refused, {failed} failed")
-    print(f"{on_the_way} questions were on their way when the transaction was decided") if on_the_way else None
-    for shape in sorted({one.shape for one in times}):
-        there = [one for one in times if one.shape == shape]
-        print(f"{shape}: {len(there)} times") if shape else None
-        _tell("another primary was elected after", [one.elected_s for one in there if one.elected_s is not None])
-        _tell("no transaction was decided for", [one.decided_s for one in there])
-    return 1 if failed else 0
+        for way, total in totals.items():
+            if time.monotonic() < ends:
+                _add(total, way, seed, given)
+    for way, total in totals.items():
+        _sum_up(way, total)
+    return 1 if any(total.counts[name] for total in totals.values() for name in (*WRONG, "else")) else 0
 
 
 if __name__ == "__main__":
