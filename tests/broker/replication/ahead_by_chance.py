@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import random
 import secrets
 import shutil
@@ -97,8 +98,9 @@ class Machine:
 
     # ---- what happens to it
 
-    async def kill(self) -> None:
-        """The process is killed; the next one finds the files as they are, or something was done to them."""
+    async def kill(self, fate: str = "") -> None:
+        """The process is killed; the next one finds the files as they are, or something was done to them. ``fate``: of
+        the file; empty: by chance."""
         rng = self.rng
         self._number += 1
         left = self._root / str(self._number)
@@ -106,7 +108,7 @@ class Machine:
         await self.store.close()
         self._before.append((left, self._number))
         file = left / "gantry" / "ahead"
-        fate = rng.choice(("nothing", "nothing", "nothing", "torn", "flipped", "gone", "old", "backup"))
+        fate = fate or rng.choice(("nothing", "nothing", "nothing", "torn", "flipped", "gone", "old", "backup"))
         earlier = rng.choice(self._before)[0]
         if fate == "backup":
             restored = self._root / f"{self._number}-restored"
@@ -205,7 +207,10 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=200, help="of each run")
     given = parser.parse_args()
     failed = from_file = kept = 0
-    with patch.multiple(ahead_module, **SMALL), patch.object(decisions_ahead, "OPS_IN_A_PIECE", 3):
+    with contextlib.ExitStack() as patches:
+        for name, value in SMALL.items():
+            patches.enter_context(patch.object(ahead_module, name, value))
+        patches.enter_context(patch.object(decisions_ahead, "OPS_IN_A_PIECE", 3))
         for seed in range(given.seed, given.seed + given.runs):
             with tempfile.TemporaryDirectory() as root:
                 try:
