@@ -185,7 +185,7 @@ class DecisionLog:
             self._bytes.extend(bytes(grown))
         before = self._bytes[at : at + len(known)]
         if before.count(0) != len(before):
-            known = bytes(old or new for old, new in zip(before, known, strict=True))
+            known = bytes([old or new for old, new in zip(before, known, strict=True)])
         self._bytes[at : at + len(known)] = known
 
     def forget_below(self, queue_offset: int) -> None:
