@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import logging
 import random
 import secrets
 import shutil
@@ -48,8 +49,8 @@ class Machine:
         self.rng = rng
         self._disk = OsDisk()
         self._number = 0
-        self._before: list[tuple[Path, int]] = []
-        """Copies of the store from earlier times, and how many kills there were."""
+        self._before: list[Path] = []
+        """Copies of the store from earlier times."""
         self.from_file = self.kept = 0
         """How often a start found something in the file, and how often it stayed behind a cut."""
         self.open(root / "0")
@@ -106,10 +107,10 @@ class Machine:
         left = self._root / str(self._number)
         shutil.copytree(self.path, left)
         await self.store.close()
-        self._before.append((left, self._number))
         file = left / "gantry" / "ahead"
         fate = fate or rng.choice(("nothing", "nothing", "nothing", "torn", "flipped", "gone", "old", "backup"))
-        earlier = rng.choice(self._before)[0]
+        earlier = rng.choice(self._before or [left])
+        self._before.append(left)
         if fate == "backup":
             restored = self._root / f"{self._number}-restored"
             shutil.copytree(earlier, restored)
@@ -118,7 +119,7 @@ class Machine:
                 shutil.copy(file, restored / "gantry" / "ahead")
             self._work_on(restored)
             return
-        if fate == "old" and (earlier / "gantry" / "ahead").exists():
+        if fate == "old" and earlier != left and (earlier / "gantry" / "ahead").exists():
             shutil.copy(earlier / "gantry" / "ahead", file)
         elif file.exists() and fate == "gone":
             file.unlink()
@@ -206,6 +207,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--steps", type=int, default=200, help="of each run")
     given = parser.parse_args()
+    logging.disable(logging.CRITICAL)  # what is said of damaged files fills pages
     failed = from_file = kept = 0
     with contextlib.ExitStack() as patches:
         for name, value in SMALL.items():
