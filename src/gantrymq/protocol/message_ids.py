@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from gantrymq.runtime.clock import Clock
     from gantrymq.runtime.rng import Rng
 
-_LENGTHS: Final = (32, 56)
+LENGTHS: Final = (32, 56)
+"""Digits of either id. A client of gRPC makes ids of 34 digits, which are neither."""
 _OFFSET_DIGITS: Final = 16
 _COUNTER_BITS: Final = 16
 _PAGE_SIZE: Final = 256
@@ -47,7 +48,7 @@ def log_offset_of(message_id: str) -> LogOffset:
 
 
 def _bytes_of(message_id: str) -> bytes:
-    if len(message_id) not in _LENGTHS:
+    if len(message_id) not in LENGTHS:
         raise RemoteProtocolError(f"{message_id!r} is not an offset message id: it has neither 32 nor 56 digits")
     try:
         raw = bytes.fromhex(message_id)

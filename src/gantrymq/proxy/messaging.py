@@ -7,7 +7,7 @@ from typing import Final
 
 from gantrymq.broker.client import Client
 from gantrymq.broker.grpc.clients import GrpcClient
-from gantrymq.broker.grpc.local import named_by
+from gantrymq.broker.grpc.local import NAMING_A_TRANSACTION
 from gantrymq.broker.grpc.messaging import BrokerTopic, GroupRules, LiteChange, Popped, Sent
 from gantrymq.broker.grpc.outcome import Outcome
 from gantrymq.broker.grpc.statuses import Rejected
@@ -103,7 +103,7 @@ class RemotingMessaging:
     async def end(
         self, client: GrpcClient, ids: TransactionIds, topic: str, resolution: Resolution, *, answers_check: bool
     ) -> None:
-        with named_by(ids):
+        with NAMING_A_TRANSACTION:
             await self._transactions.end(ids, topic, resolution, answers_check=answers_check)
 
     async def recall(self, client: GrpcClient, topic: str, handle: str) -> str:

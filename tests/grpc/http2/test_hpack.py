@@ -69,7 +69,7 @@ def test_anything_is_read_or_refused_and_the_table_stays_in_its_limit(blocks: li
             assert failed.code in (ErrorCode.COMPRESSION_ERROR, ErrorCode.ENHANCE_YOUR_CALM)
             return
         assert 0 <= reads._size <= TABLE_BYTES
-        assert reads._size == sum(len(name) + len(value) + 32 for name, value in reads._entries)
+        assert reads._size == sum(len(name) + len(value) + 32 for (name, value), _ in reads._entries)
 
 
 @given(st.binary(max_size=60))

@@ -14,6 +14,7 @@ NUMBERS = (1, 3, 5, 7)
 ACTIONS = st.one_of(
     st.tuples(st.just("send"), st.sampled_from(NUMBERS), st.integers(0, 150_000)),
     st.tuples(st.just("end"), st.sampled_from(NUMBERS), st.just(0)),
+    st.tuples(st.just("whole"), st.sampled_from(NUMBERS), st.integers(0, 40_000)),
     st.tuples(st.just("room"), st.sampled_from(NUMBERS), st.integers(1, 200_000)),
     st.tuples(st.just("room of all"), st.just(1), st.integers(1, 300_000)),
     st.tuples(st.just("first window"), st.just(1), st.integers(0, 200_000)),
@@ -38,12 +39,17 @@ class Model:
 
     def do(self, what: str, number: int, size: int) -> None:
         sending, stream = self.pair.server.sending, self.streams[number]
-        if what in ("send", "end") and number in self.over | self.ending:
+        if what in ("send", "end", "whole") and number in self.over | self.ending:
             return
         if what == "send":
             data = bytes((len(self.wanted[number]) + place) % 251 for place in range(size))
             self.wanted[number] += data
             sending.data(stream, data)
+        elif what == "whole":
+            data = bytes((len(self.wanted[number]) + place) % 251 for place in range(size))
+            self.wanted[number] += data
+            self.ending.add(number)
+            sending.whole(stream, b"\x88", data, b"\x88")
         elif what == "end":
             self.ending.add(number)
             sending.trailers(stream, b"\x88")
@@ -119,3 +125,15 @@ def test_whoever_waits_for_room_is_told_when_all_is_sent() -> None:
     assert pair.heard.drained_on == []
     pair.say(frames.more_room(0, 5))
     assert pair.heard.drained_on == [1]
+
+
+def test_nothing_is_sent_at_once_also_without_room() -> None:
+    pair = Pair()
+    stream = pair.open(1, end=True)
+    sending = pair.server.sending
+    sending.data(stream, b"x" * 10)
+    pair.settings(Setting.INITIAL_WINDOW_SIZE, 0)
+    sending.data(stream, b"")
+    assert not stream.queue
+    pair.settings(Setting.INITIAL_WINDOW_SIZE, 1 << 20)
+    assert [one.payload for one in pair.of(Frame.DATA)] == [b"x" * 10]

@@ -11,8 +11,7 @@ import binascii
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import Message
 
@@ -40,15 +39,18 @@ DATE: Final = "x-mq-date-time"
 AUTHORIZATION: Final = "authorization"
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who makes a call."""
+class Caller(NamedTuple):
+    """Who makes a call. A tuple, because one is made for each call."""
 
     client: GrpcClient
     guard: Guard | None
-    remaining_s: float | None
-    """Until the client gives the call up; None: it waits for ever."""
+    context: Context
     gate: WriteGate
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Until the client gives the call up; None: it waits for ever."""
+        return self.context.remaining_s
 
     def demand(self, operation: Operation, topics: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> None:
         """Raises Rejected unless the user of the client may have the operation on all that is named."""
@@ -131,7 +133,7 @@ class Calls:
         if client is None:
             raise Rejected(Code.TOO_MANY_REQUESTS, "too many clients are connected; close some, or try again later")
         self._count(client_of(address) if user is None else sharer_of(user), address)
-        return Caller(client, self._guard, context.remaining_s, self._gate)
+        return Caller(client, self._guard, context, self._gate)
 
     def _count(self, who: str, address: str) -> None:
         """Raises Rejected when the client has sent too many requests in this second, through all doors together."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
 from typing import Final
 
 from gantrymq.broker.client import Client
@@ -92,14 +93,14 @@ class LocalMessaging:
         return Sent(stored, stored.unique_key if submission.sys_flag & flags.PREPARED else "")
 
     async def topic_of(self, ids: TransactionIds, topic: str) -> str:
-        with named_by(ids):
+        with NAMING_A_TRANSACTION:
             return self._operations.ends_by_id.find(ids).topic
 
     async def end(
         self, client: GrpcClient, ids: TransactionIds, topic: str, resolution: Resolution, *, answers_check: bool
     ) -> None:
         outcome: Outcome[None] = Outcome()
-        with named_by(ids):
+        with NAMING_A_TRANSACTION:
             self._operations.ends_by_id.end(client, ids, resolution, outcome.tell, answers_check=answers_check)
             await outcome.get()
 
@@ -190,15 +191,20 @@ def tag_test(wanted: PopRequest) -> Callable[[str], bool]:
     return lambda text: not tags or properties.find(text, properties.TAGS) in tags
 
 
-@contextlib.contextmanager
-def named_by(ids: TransactionIds) -> Iterator[None]:
+class _Naming:
     """An end of a transaction that is not this client's, or that nobody knows, is a mistake in the ids."""
-    try:
-        yield
-    except Refused as refused:
-        if refused.reason not in _NOT_OF_THE_CLIENT:
-            raise
-        raise Rejected(Code.INVALID_TRANSACTION_ID, str(refused)) from refused
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Refused) and error.reason in _NOT_OF_THE_CLIENT:
+            raise Rejected(Code.INVALID_TRANSACTION_ID, str(error)) from error
+
+
+NAMING_A_TRANSACTION: Final = _Naming()
+"""One for all ends: it keeps nothing, and each end of a transaction comes through it."""
 
 
 def _not_awaited(refused: Refused | None) -> None:

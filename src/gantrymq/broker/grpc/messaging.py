@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gantrymq.broker.client import Client
 from gantrymq.broker.grpc.clients import GrpcClient
@@ -27,9 +27,8 @@ from gantrymq.protocol.bodies.lite import LiteAction
 from gantrymq.protocol.files.topics import TopicConfig
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerTopic:
-    """A topic on one broker."""
+class BrokerTopic(NamedTuple):
+    """A topic on one broker. A tuple, as ``Sent`` is, because one is made for each message."""
 
     broker_name: str
     settings: TopicConfig
@@ -48,8 +47,7 @@ class GroupRules:
     """Lite topics that one client may read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """A message that is stored."""
 
     stored: Stored

@@ -18,7 +18,7 @@ from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import HALF
 from gantrymq.message.transaction import Resolution
 from gantrymq.protocol.hosts import pack_host
-from gantrymq.protocol.message_ids import log_offset_of, offset_message_id
+from gantrymq.protocol.message_ids import LENGTHS, log_offset_of, offset_message_id
 from gantrymq.transactions.ports import HalfStore
 from gantrymq.transactions.records.half import read_half
 from gantrymq.transactions.table.open_halves import TransactionTable
@@ -100,6 +100,8 @@ class EndsById:
             return found[0]
         for key in dict.fromkeys((ids.transaction_id, ids.message_id)):
             found = (self._open(key, ids.group) or self._indexed(key, ids.group)) if key else []
+            if len(found) == 1:
+                return found[0]
             if len({half.group for half in found}) > 1:
                 raise Refused(
                     Refusal.PARAMETER_INVALID,
@@ -115,6 +117,8 @@ class EndsById:
         )
 
     def _at_place(self, ids: TransactionIds) -> list[NamedHalf]:
+        if len(ids.message_id) not in LENGTHS:
+            return []
         try:
             record = self._store.read(log_offset_of(ids.message_id))
         except RemoteProtocolError:  # it is not such an id

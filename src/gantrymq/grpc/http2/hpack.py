@@ -41,6 +41,11 @@ STATIC: Final[tuple[Header, ...]] = (
 """Appendix A; the first one has the number 1."""
 
 
+_SIZED: Final = tuple((header, len(header[0]) + len(header[1]) + ENTRY_BYTES) for header in STATIC)
+"""The same with what each counts."""
+_STATIC_ENTRIES: Final = len(STATIC)
+
+
 class HeaderDecoder:
     """Reads the header blocks of one connection, in their order. Each error ends the connection, because the tables of
     both sides differ from then on."""
@@ -50,39 +55,41 @@ class HeaderDecoder:
     def __init__(self, list_bytes: int) -> None:
         """``list_bytes``: the most that the headers of one block may have together, ENTRY_BYTES for each included."""
         self._list_bytes = list_bytes
-        self._entries: list[Header] = []
-        """The newest one is the last."""
+        self._entries: list[tuple[Header, int]] = []
+        """Each with what it counts; the newest one is the last."""
         self._size = 0
         self._most = TABLE_BYTES
 
     def decode(self, block: bytes) -> list[Header]:
         """Raises ConnectionFailed."""
         headers: list[Header] = []
-        room, at, end = self._list_bytes, 0, len(block)
+        room, at, end, entries = self._list_bytes, 0, len(block), self._entries
+        last = _STATIC_ENTRIES + len(entries)
         try:
             while at < end:
                 first = block[at]
-                if first >= 0x80:  # a header of the table
-                    if first != 0xFF:
-                        number, at = first & 0x7F, at + 1
+                if first >= 0x80:  # a header of the table, as most are
+                    number = first & 0x7F
+                    if _STATIC_ENTRIES < number <= last and number < 0x7F:
+                        header, size = entries[_STATIC_ENTRIES - number]
+                        at += 1
                     else:
                         number, at = _number(block, at, 0x7F)
-                    header = self._entry(number)
+                        header, size = self._entry(number)
                 elif first >= 0x40:  # a new one, for the table
                     header, at = self._literal(block, at, 0x3F)
-                    self._add(header)
+                    size = self._add(header)
+                    last = _STATIC_ENTRIES + len(entries)
                 elif first >= 0x20:
                     if headers:
                         raise _invalid("the size of the table changes behind a header")
-                    number, at = _number(block, at, 0x1F)
-                    if number > TABLE_BYTES:
-                        raise _invalid(f"a table of {number} bytes; {TABLE_BYTES} are allowed")
-                    self._most = number
-                    self._shrink(number)
+                    at = self._resize(block, at)
+                    last = _STATIC_ENTRIES + len(entries)
                     continue
                 else:  # a new one, which the table does not keep
                     header, at = self._literal(block, at, 0x0F)
-                room -= len(header[0]) + len(header[1]) + ENTRY_BYTES
+                    size = len(header[0]) + len(header[1]) + ENTRY_BYTES
+                room -= size
                 if room < 0:
                     raise ConnectionFailed(
                         ErrorCode.ENHANCE_YOUR_CALM, f"the headers of a call have more than {self._list_bytes} bytes"
@@ -94,10 +101,10 @@ class HeaderDecoder:
             raise _invalid(str(error)) from None
         return headers
 
-    def _entry(self, number: int) -> Header:
-        if 0 < number <= len(STATIC):
-            return STATIC[number - 1]
-        number -= len(STATIC)
+    def _entry(self, number: int) -> tuple[Header, int]:
+        if 0 < number <= _STATIC_ENTRIES:
+            return _SIZED[number - 1]
+        number -= _STATIC_ENTRIES
         if not 0 < number <= len(self._entries):
             raise _invalid("a header names an entry that the table does not have")
         return self._entries[-number]
@@ -105,26 +112,37 @@ class HeaderDecoder:
     def _literal(self, block: bytes, at: int, mask: int) -> tuple[Header, int]:
         number, at = _number(block, at, mask)
         if number:
-            name = self._entry(number)[0]
+            name = self._entry(number)[0][0]
         else:
             name, at = _text(block, at)
         value, at = _text(block, at)
         return (name, value), at
 
-    def _add(self, header: Header) -> None:
+    def _add(self, header: Header) -> int:
+        """What it counts."""
         size = len(header[0]) + len(header[1]) + ENTRY_BYTES
-        self._shrink(self._most - size)
+        if self._size + size > self._most:
+            self._shrink(self._most - size)
         if size <= self._most:
-            self._entries.append(header)
+            self._entries.append((header, size))
             self._size += size
+        return size
+
+    def _resize(self, block: bytes, at: int) -> int:
+        """The client keeps a table of another size; the place behind what says so."""
+        number, at = _number(block, at, 0x1F)
+        if number > TABLE_BYTES:
+            raise _invalid(f"a table of {number} bytes; {TABLE_BYTES} are allowed")
+        self._most = number
+        self._shrink(number)
+        return at
 
     def _shrink(self, most: int) -> None:
         """Drop the oldest entries, until the others have ``most`` bytes."""
         entries = self._entries
         dropped = 0
         while self._size > most and dropped < len(entries):
-            name, value = entries[dropped]
-            self._size -= len(name) + len(value) + ENTRY_BYTES
+            self._size -= entries[dropped][1]
             dropped += 1
         if dropped:
             del entries[:dropped]
@@ -146,13 +164,13 @@ def _number(block: bytes, at: int, mask: int) -> tuple[int, int]:
 
 
 def _text(block: bytes, at: int) -> tuple[str, int]:
-    compressed = block[at] & 0x80
-    length, at = _number(block, at, 0x7F)
+    first = block[at]
+    length, at = (first, at + 1) if first < 0x7F else _number(block, at, 0x7F)
     end = at + length
     if end > len(block):
         raise _invalid("a text is longer than its block")
     data = block[at:end]
-    return (decode(data) if compressed else data).decode("latin-1"), end
+    return (decode(data) if first & 0x80 else data).decode("latin-1"), end
 
 
 def _invalid(text: str) -> ConnectionFailed:

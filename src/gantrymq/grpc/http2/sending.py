@@ -17,6 +17,8 @@ TURN_BYTES: Final = 64 * 1024
 """So much of one stream is sent before it is the turn of the next one."""
 LARGEST_SENT: Final = 64 * 1024
 """Larger frames are not sent, even to a peer that takes them: the others would wait for them."""
+_DATA: Final = int(Frame.DATA)
+_HEADERS: Final = int(Frame.HEADERS)
 
 
 class Sending:
@@ -72,6 +74,8 @@ class Sending:
     def data(self, stream: Stream, data: bytes) -> None:
         """Send now, or as soon as there is room."""
         size = len(data)
+        if not size:  # in a queue it would wait for ever: no room is large enough for a part of nothing
+            return
         if not stream.queue and size <= stream.window and size <= self.window and size <= self.largest_frame:
             stream.window -= size
             self.window -= size
@@ -81,6 +85,25 @@ class Sending:
         stream.queued += size
         self.queued += size
         self._push(stream)
+
+    def whole(self, stream: Stream, headers: bytes, data: bytes, trailers: bytes) -> None:
+        """An answer from its beginning to its end. Nearly each fits and is one piece of bytes."""
+        size = len(data)
+        if size > min(stream.window, self.window, self.largest_frame) or self.table_is_smaller or stream.queue:
+            self.headers(stream, headers)
+            self.data(stream, data)
+            self.trailers(stream, trailers)
+            return
+        stream.window -= size
+        self.window -= size
+        head, number = frames.HEAD.pack, stream.id
+        self.out += (
+            head(0, len(headers), _HEADERS, Flag.END_HEADERS, number), headers,
+            head(size >> 16, size & 0xFFFF, _DATA, 0, number), data,
+            head(0, len(trailers), _HEADERS, Flag.END_HEADERS | Flag.END_STREAM, number), trailers,
+        )  # fmt: skip
+        stream.local_ended = True
+        self._ended(stream)
 
     def trailers(self, stream: Stream, block: bytes) -> None:
         """End the answer, behind all that waits."""

@@ -137,10 +137,17 @@ class Call:
 
     def _answer(self, answer: Message) -> None:
         """The only message, and the end."""
-        if not self.is_over:
-            self.begin()
-            self._line.sending.data(self._stream, framed(answer.SerializeToString()))
+        if self.is_over:
+            return
+        data = framed(answer.SerializeToString())
+        if self._begun:
+            self._line.sending.data(self._stream, data)
             self.finish()
+            return
+        self.is_over = self._begun = True
+        self._line.sending.whole(self._stream, _HEADERS, data, _TRAILERS_OF_OK)
+        self._line.touch()
+        self._line.over(self)
 
     async def _send(self, answer: Message) -> None:
         """Returns when there is room for the next one, so that a client that does not read gets no more."""
