@@ -41,6 +41,10 @@ class Served:
         pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids)
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
+    def cpu_s(self) -> float:
+        """Seconds of processor time of all until now."""
+        return sum(map(processes.cpu_s, self.pids))
+
 
 def libraries() -> tuple[Path, Path]:
     """The jars of Apache's proxy, and those of the Java client. Raises NotPossible."""

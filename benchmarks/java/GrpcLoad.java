@@ -104,6 +104,7 @@ public class GrpcLoad {
 
     private static void measure(String what, int threads, double warm, double seconds, Work work) throws Exception {
         AtomicLong messages = new AtomicLong();
+        AtomicLong all = new AtomicLong();  // those of the warming up, too: what the servers have worked for
         AtomicLong failed = new AtomicLong();
         long began = System.nanoTime();
         long from = began + (long) (warm * 1e9);
@@ -126,6 +127,7 @@ public class GrpcLoad {
                         }
                     }
                     now = System.nanoTime();
+                    all.addAndGet(done);
                     if (start >= from && now < until && done > 0) {
                         messages.addAndGet(done);
                         if (count < SAMPLES_MAX) {
@@ -143,10 +145,10 @@ public class GrpcLoad {
         for (Thread thread : running) {
             thread.join();
         }
-        long[] all = samples.stream().flatMapToLong(Arrays::stream).sorted().toArray();
+        long[] sorted = samples.stream().flatMapToLong(Arrays::stream).sorted().toArray();
         System.out.printf(java.util.Locale.ROOT,
-            "{\"what\": \"%s\", \"per_second\": %.1f, \"p50_ms\": %.2f, \"p99_ms\": %.2f, \"failed\": %d}%n",
-            what, messages.get() / seconds, at(all, 0.5), at(all, 0.99), failed.get());
+            "{\"what\": \"%s\", \"per_second\": %.1f, \"p50_ms\": %.2f, \"p99_ms\": %.2f, \"failed\": %d, \"all\": %d}%n",
+            what, messages.get() / seconds, at(sorted, 0.5), at(sorted, 0.99), failed.get(), all.get());
         System.out.flush();
     }
 

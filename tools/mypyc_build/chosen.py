@@ -18,7 +18,7 @@ SOURCE: Final = Path(__file__).resolve().parent.parent.parent / "src"
 
 COMPILED_PACKAGES: Final = (
     "broker", "message", "observability", "protocol", "remoting", "store", "transactions",
-    "client.connection", "client.metrics", "client.sending", "client.tracing", "sql.rows", "sql.rules",
+    "client.connection", "client.metrics", "client.sending", "client.tracing", "grpc.http2", "sql.rows", "sql.rules",
     "sql.transaction",
 )  # fmt: skip
 """Where the time of a broker goes, and that of a client. A package that does not exist (yet, or any more) is not a

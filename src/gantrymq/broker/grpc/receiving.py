@@ -33,7 +33,8 @@ RENEWED_INVISIBLE_MS: Final = 60_000
 """Of messages that this door renews for their client."""
 INVISIBLE_MS: Final = range(12 * 3600 * 1000 + 1)
 """What a client may ask for. Apache's proxy refuses less than 10 s."""
-NOTHING: Final = "no new message"
+_OK: Final = ok()
+_NOTHING: Final = Status(code=Code.MESSAGE_NOT_FOUND, message="no new message")
 
 
 class Receiver:
@@ -77,7 +78,7 @@ class Receiving:
         try:
             reader = await self._reader(caller, topic, group)
             given = await self._messaging.pop(receiver, request.message_queue.broker.name, wanted, reader)
-            yield ReceiveMessageResponse(status=ok() if given else Status(code=Code.MESSAGE_NOT_FOUND, message=NOTHING))
+            yield ReceiveMessageResponse(status=_OK if given else _NOTHING)
             for one in given:
                 yield ReceiveMessageResponse(message=_delivered(one, wanted))
             last = ReceiveMessageResponse()

@@ -84,9 +84,9 @@ class SendingMethods:
         if any(message.topic.name != topic for message in messages):
             raise Rejected(Code.MESSAGE_CORRUPTED, "the messages of one request must have one topic")
         caller.demand(SEND, (check_topic(topic),))
-        answer = SendMessageResponse(entries=[SendResultEntry() for _ in messages])
+        answer = SendMessageResponse()
         entries = answer.entries
-        await asyncio.gather(*(self._fill(entry, caller, one) for entry, one in zip(entries, messages, strict=True)))
+        await asyncio.gather(*[self._fill(entries.add(), caller, message) for message in messages])
         answer.status.CopyFrom(together([entry.status for entry in entries]))
         return answer
 
