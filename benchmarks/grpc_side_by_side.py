@@ -4,8 +4,8 @@ Two set-ups: ``local``, where the door is in the process of the broker (Apache's
 ``--grpc-port``), and ``cluster``, where a proxy stands before a broker (Apache's proxy in its cluster mode; ``gantry
 proxy``). In each, one server runs after the other, on the same two cores as the client, with ASYNC_FLUSH. A client of
 32 threads sends, receives and acknowledges, and sends and commits transactions; each kind of work warms up before it
-counts. The processor time for a message is that of broker and proxy, warming up included. Memory is that of broker and
-proxy together, at the end; a start ends with the first answer of gRPC.
+counts. Processor time for a message, and memory at the end, are those of broker and proxy together; a start ends with
+the first answer of gRPC.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Figures:
     start_s: float = 0.0
     rss_mb: float = 0.0
     work: list[dict[str, Any]] = field(default_factory=list)
-    """Kinds of work: ``what``, ``per_second``, ``p50_ms``, ``p99_ms``, ``failed``, ``all``, ``cpu_us``."""
+    """Kinds of work: ``what``, ``per_second``, ``p50_ms``, ``p99_ms``, ``failed``, ``cpu_us``."""
 
     def as_dict(self) -> dict[str, Any]:
         return {"start_s": self.start_s, "rss_mb": self.rss_mb, "work": self.work}
@@ -81,14 +81,14 @@ def measure(plan: Plan, client: Path, servers: AbstractContextManager[Served], l
         asyncio.run(_prepare(served.name_server))
         words = [served.endpoint, TOPIC, TRANSACTIONS, THREADS, BODY_BYTES, plan.warm_s, plan.seconds]
         command = java_command(client, [*CLIENT_HEAP, f"-Duser.home={log.parent}"], str(LOAD), *map(str, words))
-        found.work = _played(command, CLIENT_LIMIT_S + KINDS * (plan.warm_s + plan.seconds), served, log)
+        found.work = _played(command, CLIENT_LIMIT_S + KINDS * (plan.warm_s + plan.seconds), plan.seconds, served, log)
         found.rss_mb = served.rss_mb()
     return found
 
 
-def _played(command: list[str], limit_s: float, served: Served, log: Path) -> list[dict[str, Any]]:
+def _played(command: list[str], limit_s: float, seconds: float, served: Served, log: Path) -> list[dict[str, Any]]:
     """What the client says at the end of each kind of work, with the processor time of the servers for each message."""
-    work, spent = [], served.cpu_s()
+    work, warm = [], 0.0
     with (
         log.open("wb") as errors,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as client,
@@ -97,9 +97,12 @@ def _played(command: list[str], limit_s: float, served: Served, log: Path) -> li
         ends.start()
         try:
             for line in client.stdout or ():
-                if line.startswith("{"):
-                    one, before, spent = json.loads(line), spent, served.cpu_s()
-                    work.append({**one, "cpu_us": (spent - before) / max(1, one["all"]) * 1e6})
+                if line.startswith('{"warm"'):
+                    warm = served.cpu_s()
+                elif line.startswith("{"):
+                    one = json.loads(line)
+                    messages = max(1.0, one["per_second"] * seconds)
+                    work.append({**one, "cpu_us": (served.cpu_s() - warm) / messages * 1e6})
         except BaseException:
             client.kill()
             raise
@@ -161,7 +164,7 @@ def _row(setup: str, what: str, key: str, theirs: dict[str, Any], ours: dict[str
     ratio = ours[key] / theirs[key] if theirs[key] else 0.0
     goal = GOALS.get(key)
     reached = goal is None or (ratio >= goal if key == "per_second" else ratio <= goal)
-    form = ",.0f" if key in ("per_second", "rss_mb") else ",.2f"
+    form = {"per_second": ",.0f", "rss_mb": ",.0f", "cpu_us": ",.1f"}.get(key, ",.2f")
     return setup, what, format(theirs[key], form), format(ours[key], form), f"{ratio:.2f}{'' if reached else ' !'}"
 
 

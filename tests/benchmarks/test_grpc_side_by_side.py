@@ -8,7 +8,9 @@ from benchmarks.grpc_side_by_side import APACHE, OURS, rows
 
 
 def figures(per_second: float, p99_ms: float, rss_mb: float, start_s: float, failed: int = 0) -> dict[str, Any]:
-    work = [{"what": "send", "per_second": per_second, "p50_ms": 1.0, "p99_ms": p99_ms, "failed": failed}]
+    work = [
+        {"what": "send", "per_second": per_second, "p50_ms": 1.0, "p99_ms": p99_ms, "failed": failed, "cpu_us": p99_ms}
+    ]
     return {"start_s": start_s, "rss_mb": rss_mb, "work": work}
 
 
@@ -18,10 +20,12 @@ def test_a_ratio_is_ours_as_a_part_of_theirs_and_a_missed_goal_is_marked() -> No
     assert rows({"local": good, "cluster": bad}) == [
         ("local", "send: messages/s", "1,000", "3,000", "3.00"),
         ("local", "send: p99 ms", "10.00", "5.00", "0.50"),
+        ("local", "send: server CPU us", "10.0", "5.0", "0.50"),
         ("local", "memory MB", "800", "100", "0.12"),
         ("local", "start s", "20.00", "2.00", "0.10"),
         ("cluster", "send: messages/s", "1,000", "2,990", "2.99 !"),
         ("cluster", "send: p99 ms", "10.00", "5.10", "0.51 !"),
+        ("cluster", "send: server CPU us", "10.0", "5.1", "0.51"),
         ("cluster", "send: failed calls", "0", "3", ""),
         ("cluster", "memory MB", "800", "101", "0.13 !"),
         ("cluster", "start s", "20.00", "2.20", "0.11 !"),
