@@ -43,6 +43,7 @@ PULL_BINARY = (*PULL, "--form", "binary")
 SENDS = (CLIENT, "--kind", "plain", "--count", "10000")
 SENDS_OF_TRANSACTIONS = (CLIENT, "--kind", "transaction", "--count", "6000")
 LOCAL = (HERE, "--local-transactions")
+BY_GRPC = ("benchmarks.grpc_cost", "--kind", "transaction", "--count", "5000")
 
 
 class Way:
@@ -163,6 +164,8 @@ WAYS: Final = (
         "half messages without a task", "client/sending/transaction_sender.py", LOCAL,
         _or_off("        if not self._stamps.complete or"),
     ),
+    Way("one message without a task", "broker/grpc/outcome.py", BY_GRPC, _if_on("    if len(works) == 1:")),
+    Way("whole answers of gRPC", "grpc/http2/sending.py", BY_GRPC, _or_off("        if size > min(stream.window,")),
 )  # fmt: skip
 
 

@@ -449,3 +449,20 @@ def test_consumers_of_a_proxy_share_no_queues_with_those_of_remoting(tmp_path: P
             assert asked.code != ResponseCode.SUCCESS
 
     story(work, tmp_path)
+
+
+def test_a_call_that_finds_its_broker_away_says_so(tmp_path: Path) -> None:
+    """To connect needs a task, which a call does not have: such calls were answered as defects of the proxy."""
+
+    async def work(before: Before, client: GrpcClient) -> None:
+        ids = await half(client)
+        _, got = await client.receive("orders", seconds=0)
+        assert got == []
+        for broker in before.brokers:
+            await broker.broker.close()
+        ended = await client.end("orders", *ids, COMMIT)
+        sent = [(await client.send(message("orders", b"1"))).entries[0].status for _ in before.brokers]
+        for status in (ended, *sent):
+            assert (status.code, "cannot reach" in status.message) == (Code.INTERNAL_ERROR, True), status
+
+    story(work, tmp_path)

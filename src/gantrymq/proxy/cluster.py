@@ -106,7 +106,8 @@ class Cluster:
         new = set(groups) - self._groups
         if new:
             self._groups |= new
-            await self._heartbeats.send()
+            # In a task, as in ``_at``: brokers that are not connected are connected now.
+            await asyncio.get_running_loop().create_task(self._heartbeats.send())
 
     async def keep(self, groups: Iterable[str]) -> None:
         """Leave all other groups: nobody here could answer their checks."""
@@ -149,7 +150,7 @@ class Cluster:
     ) -> Command:  # fmt: skip
         """The answer of the broker at that address."""
         try:
-            answer = await self._endpoint.call(address, code, header, body, timeout_ms=timeout_ms)
+            answer = await self._at(address, self._endpoint.call(address, code, header, body, timeout_ms=timeout_ms))
         except GantryError as error:
             raise away(error, what) from error
         if answer.code not in accept:
@@ -160,6 +161,13 @@ class Cluster:
         """Send without waiting for an answer."""
         address = await self._master(broker_name, what)
         try:
-            await self._endpoint.call_oneway(address, code, header)
+            await self._at(address, self._endpoint.call_oneway(address, code, header))
         except GantryError as error:
             raise away(error, what) from error
+
+    async def _at(self, address: str, work: Coroutine[Any, Any, T]) -> T:
+        """What is to be done at a broker. A call of gRPC is carried out in no task (``grpc.serving.running``), and to
+        connect needs one, because that has a time limit."""
+        if self._endpoint.ready(address) is not None:
+            return await work
+        return await asyncio.get_running_loop().create_task(work)

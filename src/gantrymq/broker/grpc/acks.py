@@ -4,7 +4,6 @@ ChangeInvisibleDurationActivity, ForwardMessageToDLQActivity; docs/grpc.md#recei
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +12,7 @@ from gantrymq.broker.grpc.calls import Caller, failed
 from gantrymq.broker.grpc.deliveries import HeldDeliveries
 from gantrymq.broker.grpc.incoming import check_group, check_lite, check_topic
 from gantrymq.broker.grpc.messaging import Messaging
-from gantrymq.broker.grpc.outcome import Outcome
+from gantrymq.broker.grpc.outcome import Outcome, all_of
 from gantrymq.broker.grpc.statuses import REFUSED, Rejected, ok, together
 from gantrymq.broker.pop.values import PopDelivery, Renewed
 from gantrymq.errors import RemoteProtocolError
@@ -55,11 +54,7 @@ class AckMethods:
             raise Rejected(Code.BAD_REQUEST, "the request names no message")
         answer = AckMessageResponse()
         results = answer.entries
-        if len(named) == 1:  # without a task, which would begin in the next turn of the loop
-            await self._fill(results.add(), topic, group, named[0])
-            answer.status.CopyFrom(results[0].status)
-            return answer
-        await asyncio.gather(*[self._fill(results.add(), topic, group, entry) for entry in named])
+        await all_of([self._fill(results.add(), topic, group, entry) for entry in named])
         answer.status.CopyFrom(together([result.status for result in results]))
         return answer
 

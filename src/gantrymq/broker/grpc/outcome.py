@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Generic, TypeVar
+from collections.abc import Coroutine, Sequence
+from typing import Any, Generic, TypeVar
 
 from gantrymq.broker.refusal import Refused
 
 T = TypeVar("T")
+
+
+async def all_of(works: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Await several pieces of work of one call. A single one, as nearly each call has, gets no task: it would begin in
+    the next turn of the loop, and store its message there without those of this turn."""
+    if len(works) == 1:
+        await works[0]
+    else:
+        await asyncio.gather(*works)
 
 
 class Outcome(Generic[T]):

@@ -4,7 +4,6 @@ RecallMessageActivity; docs/grpc.md#sending.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,6 +14,7 @@ from gantrymq.broker.grpc.calls import Caller, failed
 from gantrymq.broker.grpc.incoming import check_topic, name_of_type, queue_of, submission_of
 from gantrymq.broker.grpc.membership import Membership
 from gantrymq.broker.grpc.messaging import BrokerTopic, Messaging, Sent
+from gantrymq.broker.grpc.outcome import all_of
 from gantrymq.broker.grpc.statuses import OF_STORED, REFUSED, Rejected, ok, together
 from gantrymq.broker.operations.end_by_id import TransactionIds
 from gantrymq.broker.operations.message_types import accepted
@@ -72,21 +72,13 @@ class SendingMethods:
         messages = request.messages
         if not messages:
             raise Rejected(Code.MESSAGE_CORRUPTED, "the request has no message")
-        first = messages[0]
-        topic = first.topic.name
-        if len(messages) == 1:
-            # Without a task, which would begin in the next turn of the loop: this one stores it with those of others.
-            caller.demand(SEND, (check_topic(topic),))
-            answer = SendMessageResponse()
-            await self._fill(answer.entries.add(), caller, first)
-            answer.status.CopyFrom(answer.entries[0].status)
-            return answer
+        topic = messages[0].topic.name
         if any(message.topic.name != topic for message in messages):
             raise Rejected(Code.MESSAGE_CORRUPTED, "the messages of one request must have one topic")
         caller.demand(SEND, (check_topic(topic),))
         answer = SendMessageResponse()
         entries = answer.entries
-        await asyncio.gather(*[self._fill(entries.add(), caller, message) for message in messages])
+        await all_of([self._fill(entries.add(), caller, message) for message in messages])
         answer.status.CopyFrom(together([entry.status for entry in entries]))
         return answer
 
