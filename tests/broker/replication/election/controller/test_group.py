@@ -73,7 +73,13 @@ class Brokers:
         return self.controller.groups["broker-a"].in_sync
 
     async def await_set(self, size: int) -> None:
-        await until(lambda: len(self.in_sync) == size and self.primary is not None)
+        """Until the controller has so many, and the primary knows it."""
+        await until(lambda: len(self.in_sync) == size == self._known_to_primary())
+
+    def _known_to_primary(self) -> int:
+        group = None if self.primary is None else self.primary.group
+        record = None if group is None else group.leadership.record
+        return 0 if record is None else len(record.in_sync)
 
     async def send(self, *sent: bytes) -> None:
         """Each of them is acknowledged."""
