@@ -64,6 +64,17 @@ def environment_is_put_back() -> Iterator[None]:
     os.environ.update(before)
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_stays_ctrl_c() -> Iterator[None]:
+    """No test leaves a handler of signals behind: a later one that presses Ctrl-C would wait in vain, far from here."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    left = {number: found for number, was in before.items() if (found := signal.getsignal(number)) is not was}
+    for number in left:
+        signal.signal(number, before[number])
+    assert not left, f"this test left {left}"
+
+
 def _our_variables() -> dict[str, str]:
     """All but the one that says which modules this process has loaded: that cannot be undone."""
     ours = ("GANTRY", "NAMESRV", "DJANGO")

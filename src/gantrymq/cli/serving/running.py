@@ -22,6 +22,7 @@ from gantrymq.runtime.service_notices import ServiceNotices
 
 STOP_SECONDS: Final = 15.0
 """How long an orderly stop may take; what was acknowledged is safe in any case."""
+STOPS: Final = (signal.SIGINT, signal.SIGTERM)
 
 GC_THRESHOLDS: Final = (20_000, 20, 50)
 """A send makes a few short-lived objects, which need no garbage collection; Python's default collects after 700."""
@@ -64,9 +65,23 @@ def run(name: str, program: Callable[[], Started], log_level: str) -> None:
 async def _until_stopped(name: str, program: Started) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    notices = ServiceNotices.taken_from(os.environ)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOPS:
         loop.add_signal_handler(number, stop.set)
+    try:
+        await _started_until(stop, name, program)
+    finally:
+        _stops_at_once(loop)  # a loop of uvloop keeps its handlers when it is closed
+
+
+def _stops_at_once(loop: asyncio.AbstractEventLoop) -> None:
+    """The next signal ends the process."""
+    for number in STOPS:
+        loop.remove_signal_handler(number)
+
+
+async def _started_until(stop: asyncio.Event, name: str, program: Started) -> None:
+    loop = asyncio.get_running_loop()
+    notices = ServiceNotices.taken_from(os.environ)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
         # Not by the loop: at its end it would restore the default action of the signal, which kills the process.
         signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(stop.set))
@@ -85,8 +100,7 @@ async def _until_stopped(name: str, program: Started) -> None:
         await stop.wait()
     finally:
         notices.stopping()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)  # a second one ends it at once
+        _stops_at_once(loop)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # but not this: kernel and shell send one each
         async with asyncio.timeout(STOP_SECONDS):
             await program.__aexit__(None, None, None)
