@@ -94,6 +94,7 @@ def test_it_answers_for_a_service_of_which_nothing_is_left(
 def test_what_is_missing_is_said(name_servers: str, tmp_path: Path, sqlite: Place) -> None:
     tool = Tool(name_servers, tmp_path / "audit.jsonl")
     url = sqlite.url()
+    ctrl_c = signal.getsignal(signal.SIGINT)
     assert "has no table gantrymq_outcomes" in tool.fails("checker", "-g", "G", "-d", url)
     assert "Missing option '--database-url'" in tool.fails("checker", "-g", "G", status=2)
     assert "claim_timeout is a number of seconds" in tool.fails(
@@ -105,6 +106,7 @@ def test_what_is_missing_is_said(name_servers: str, tmp_path: Path, sqlite: Plac
     dead = tool.fails("checker", "-g", "G", "-d", "postgresql+psycopg://u:secret@127.0.0.1:1/d")
     assert "the table gantrymq_outcomes cannot be read" in dead
     assert "secret" not in dead
+    assert signal.getsignal(signal.SIGINT) is ctrl_c, "a start that failed left its handler"
 
 
 @pytest.mark.parametrize(
