@@ -12,22 +12,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
-import gc
 import json
-import logging
 import pstats
 import shutil
 import statistics
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.alone import alone
+from benchmarks.no_network import NoNetwork, Wire
 from gantrymq.access.values import Action, Policy, PolicyDecision, Resource, User
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.cli.serving.running import GC_THRESHOLDS
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import HalfEnd
 from gantrymq.protocol.batch import encode_batch
@@ -41,7 +40,6 @@ from gantrymq.protocol.headers.transaction import EndHalves, EndTransaction
 from gantrymq.protocol.signature import Account, signed_frame
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.runtime.network import Gate, Link, Listener, Receiver
 from gantrymq.runtime.rng import SystemRng
 
 ROUND = 512
@@ -59,47 +57,6 @@ COMMON = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x01
 HALF_PROPERTIES = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02"
 
 
-class _Listener:
-    address = "127.0.0.1:10911"
-
-    async def close(self) -> None: ...
-
-
-class NoNetwork:
-    """Stores the function that accepts connections, and opens none by itself."""
-
-    accept: Callable[[], Receiver]
-
-    async def listen(self, host: str, port: int, accept: Callable[[], Receiver], gate: Gate | None = None) -> Listener:
-        self.accept = accept
-        return _Listener()
-
-    async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:
-        raise NotImplementedError("a broker without a name server calls nobody")
-
-
-class _Wire:
-    """A link that collects the bytes that are written to it."""
-
-    peer = "127.0.0.1:5555"
-    local = "127.0.0.1:10911"
-    unsent = 0
-
-    def __init__(self) -> None:
-        self.out: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        self.out.append(data)
-
-    def close(self) -> None: ...
-
-    def abort(self) -> None: ...
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-
 class Peer:
     """The client: makes requests, and counts the processor time that the broker needs for them."""
 
@@ -108,7 +65,7 @@ class Peer:
         account: Account | None = None,
     ) -> None:  # fmt: skip
         """``account``: signs every request, which is not counted either."""
-        self._wire = wire = _Wire()
+        self._wire = wire = Wire()
         self._form = form
         self._body = b"x" * body_bytes
         self._profile = profile
@@ -307,13 +264,13 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
 def measured(words: Sequence[str]) -> dict[str, object]:
     """The result for these words of the command line."""
     chosen = _parser().parse_args(words)
-    return _run(chosen, None)
+    return alone(measure(chosen, None))
 
 
 def main() -> None:
     chosen = _parser().parse_args()
     profile = cProfile.Profile() if chosen.profile else None
-    print(json.dumps(_run(chosen, profile)))
+    print(json.dumps(alone(measure(chosen, profile))))
     if profile is not None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(chosen.profile)
 
@@ -337,19 +294,6 @@ def _parser() -> argparse.ArgumentParser:
     arguments.add_argument("--dir", default="/dev/shm", help="where the store is made; memory, no disk is measured")
     arguments.add_argument("--profile", type=int, default=0, help="show so many functions, most own time first")
     return arguments
-
-
-def _run(chosen: argparse.Namespace, profile: cProfile.Profile | None) -> dict[str, object]:
-    logging.disable(logging.CRITICAL)
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    try:
-        import uvloop
-
-        found: dict[str, object] = uvloop.run(measure(chosen, profile))
-        return found
-    except ImportError:
-        return asyncio.run(measure(chosen, profile))
 
 
 if __name__ == "__main__":

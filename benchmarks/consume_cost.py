@@ -9,19 +9,17 @@ for ``pop`` per message. To compare two versions, run both in turns (``PYTHONPAT
 from __future__ import annotations
 
 import argparse
-import asyncio
-import gc
 import json
-import logging
 import shutil
 import statistics
 import tempfile
 from pathlib import Path
 
-from benchmarks.broker_cost import FORMS, TOPIC, NoNetwork, Peer
+from benchmarks.alone import alone
+from benchmarks.broker_cost import FORMS, TOPIC, Peer
+from benchmarks.no_network import NoNetwork
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.cli.serving.running import GC_THRESHOLDS
 from gantrymq.message.receipt_handle import ReceiptHandle
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command, SerializeType, decode_command, encode_request
@@ -175,16 +173,7 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=40, help=f"of {REQUESTS_PER_ROUND} requests each")
     arguments.add_argument("--dir", default="/dev/shm", help="where the store is made; memory, no disk is measured")
     chosen = arguments.parse_args()
-    logging.disable(logging.CRITICAL)
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    try:
-        import uvloop
-
-        found = uvloop.run(measure(chosen))
-    except ImportError:
-        found = asyncio.run(measure(chosen))
-    print(json.dumps(found))
+    print(json.dumps(alone(measure(chosen))))
 
 
 if __name__ == "__main__":

@@ -14,9 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
-import gc
 import json
-import logging
 import os
 import pstats
 import shutil
@@ -32,10 +30,12 @@ from typing import Final
 
 from google.protobuf.message import Message as Protobuf
 
-from benchmarks.broker_cost import ROUND, _Listener, _Wire
+from benchmarks.alone import alone
+from benchmarks.broker_cost import FORMS, ROUND
+from benchmarks.broker_cost import Peer as Remoting
+from benchmarks.no_network import NoNetwork, Wire
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
-from gantrymq.cli.serving.running import GC_THRESHOLDS
 from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import Code, Message, MessageType, Resource, TransactionResolution
 from gantrymq.grpc.http2 import frames
@@ -45,7 +45,7 @@ from gantrymq.grpc.pool import SERVICE
 from gantrymq.grpc.serving.framing import HEAD, framed
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.disk import OsDisk
-from gantrymq.runtime.network import Gate, Link, Listener, Receiver
+from gantrymq.runtime.network import Receiver
 from gantrymq.runtime.rng import SystemRng
 
 KINDS: Final = ("send", "transaction")
@@ -60,20 +60,6 @@ _OF_JAVA: Final = (
     ("grpc-accept-encoding", "gzip"),
 )  # fmt: skip
 """The headers of a call that are the same for all calls."""
-
-
-class _Ports:
-    """A network that opens nothing, and remembers who takes connections at which port."""
-
-    def __init__(self) -> None:
-        self.accepts: dict[int, object] = {}
-
-    async def listen(self, host: str, port: int, accept: object, gate: Gate | None = None) -> Listener:
-        self.accepts[port] = accept
-        return _Listener()
-
-    async def connect(self, host: str, port: int, receiver: Receiver, timeout_s: float) -> Link:
-        raise NotImplementedError("a broker without a name server calls nobody")
 
 
 class HeaderEncoder:
@@ -121,7 +107,7 @@ class Peer:
 
     def __init__(self, receiver: Receiver, profile: cProfile.Profile | None, body_bytes: int) -> None:
         self._session = receiver
-        self._wire = _Wire()
+        self._wire = Wire()
         self._profile = profile
         self._body = b"x" * body_bytes
         self._encoder = HeaderEncoder()
@@ -208,7 +194,7 @@ def _data(written: bytes) -> Iterator[tuple[int, bytes]]:
 
 async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) -> dict[str, object]:
     scratch = Path(tempfile.mkdtemp(prefix="gantry-cost-", dir=chosen.dir))
-    network = _Ports()
+    network = NoNetwork()
     try:
         config = BrokerConfig.of(
             store_path_root_dir=str(scratch), listen_port=10911, grpc_port=GRPC_PORT, bind_address="127.0.0.1",
@@ -217,12 +203,9 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
         broker = Broker(config, network, SystemClock(), SystemRng(), OsDisk())
         await broker.start()
         # Remoting makes the topic; a door of gRPC makes none.
-        from benchmarks.broker_cost import FORMS
-        from benchmarks.broker_cost import Peer as Remoting
-
-        network.accept = network.accepts[10911]  # type: ignore[attr-defined]
-        await Remoting(network, FORMS["binary"], 8, None).plain(4)  # type: ignore[arg-type]
-        peer = Peer(network.accepts[GRPC_PORT](), profile, chosen.size)  # type: ignore[operator]
+        network.accept = network.accepts[10911]
+        await Remoting(network, FORMS["binary"], 8, None).plain(4)
+        peer = Peer(network.accepts[GRPC_PORT](), profile, chosen.size)
         work = peer.transactions if chosen.kind == "transaction" else peer.sends
         await work(4)
         peer.spent_s = 0.0
@@ -239,19 +222,6 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
         }  # fmt: skip
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _run(chosen: argparse.Namespace, profile: cProfile.Profile | None) -> dict[str, object]:
-    logging.disable(logging.CRITICAL)
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    try:
-        import uvloop
-
-        found: dict[str, object] = uvloop.run(measure(chosen, profile))
-        return found
-    except ImportError:
-        return asyncio.run(measure(chosen, profile))
 
 
 def in_turns(words: Sequence[str], other: Path, pairs: int) -> list[tuple[dict[str, object], dict[str, object]]]:
@@ -288,7 +258,7 @@ def main() -> None:
             print(f"{chosen.kind}, {field}: {statistics.median(ratios):.2f} of {chosen.against.name} (median)")
         return
     profile = cProfile.Profile(time.thread_time) if chosen.profile else None
-    print(json.dumps(_run(chosen, profile)))
+    print(json.dumps(alone(measure(chosen, profile))))
     if profile is not None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(chosen.profile)
 

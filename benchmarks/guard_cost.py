@@ -34,7 +34,8 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from benchmarks.broker_cost import FIRST_USER, FORMS, HEARTBEAT, ROUND, NoNetwork, Peer, account_of
+from benchmarks.broker_cost import FIRST_USER, FORMS, HEARTBEAT, ROUND, Peer, account_of
+from benchmarks.no_network import NoNetwork
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.metrics.counters import MessageCounters

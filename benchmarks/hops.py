@@ -18,7 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from benchmarks.broker_cost import HEARTBEAT, TOPIC, NoNetwork, Peer
+from benchmarks.broker_cost import HEARTBEAT, TOPIC, Peer
+from benchmarks.no_network import NoNetwork
 from gantrymq.broker.broker import Broker
 from gantrymq.protocol.codes import RequestCode
 from gantrymq.protocol.command import SerializeType, encode_request

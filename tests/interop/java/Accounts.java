@@ -2,6 +2,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.TransactionListener;
@@ -42,7 +43,7 @@ public class Accounts {
         attempt("forbidden", () -> p.send(Lab.message(args[4], "TagA", "forbidden", "forbidden")));
         attempt("commit", () -> p.sendMessageInTransaction(Lab.message(topic, "TagA", "commit", "commit"), LocalTransactionState.COMMIT_MESSAGE));
         attempt("unknown", () -> p.sendMessageInTransaction(Lab.message(topic, "TagA", "unknown", "unknown"), LocalTransactionState.UNKNOW));
-        DefaultMQPushConsumer c = new Lab.PatientConsumer(args[5], hook, false, null);
+        DefaultMQPushConsumer c = new DefaultMQPushConsumer(args[5], hook, new AllocateMessageQueueAveragely());
         c.setNamesrvAddr(args[0]);
         c.setInstanceName("accounts-consumer");
         c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

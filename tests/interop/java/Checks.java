@@ -38,8 +38,8 @@ public class Checks {
                 return LocalTransactionState.COMMIT_MESSAGE;
             }
         });
-        Lab.meet(p, Lab.account());
         p.start();
+        Lab.meet(p);
         send(p, args[1], "silent");
         await(() -> count("silent") > SILENT_TIMES);
         send(p, args[1], "slow");

@@ -24,8 +24,8 @@ class FastPort extends Scenario {
                 return LocalTransactionState.COMMIT_MESSAGE;
             }
         });
-        Lab.meet(p, Lab.account());
         p.start();
+        Lab.meet(p);
         sent("plain", p.send(message(own("t"), "TagA", "plain", "plain")));
         sent("commit", p.sendMessageInTransaction(message(own("t"), "TagA", "commit", "commit"), null));
         sent("check", p.sendMessageInTransaction(message(own("t"), "TagA", "check", "check"), null));

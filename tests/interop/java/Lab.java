@@ -1,17 +1,14 @@
 import java.nio.charset.StandardCharsets;
 import java.util.function.BooleanSupplier;
-import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
-import org.apache.rocketmq.client.exception.MQClientException;
-import org.apache.rocketmq.client.impl.MQClientManager;
-import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.remoting.RPCHook;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /** What all drivers share: one JSON object a line on standard output, messages, waiting. */
 final class Lab {
@@ -89,61 +86,35 @@ final class Lab {
         DefaultMQProducer p = new DefaultMQProducer(group, account());
         p.setNamesrvAddr(nameServers);
         p.setSendMsgTimeout(20000);
-        meet(p, account());
         p.start();
+        meet(p);
         return p;
     }
 
-    /** For a client that is about to start, with a name of its own. */
-    static void meet(ClientConfig c, RPCHook hook) throws Exception {
-        c.changeInstanceNameToPID();
-        meetByItsName(c, hook);
-    }
-
     /**
-     * Connects a client that is about to start with its name server. Where a connection takes over 3 s, a send fails, and so
-     * does the start of a consumer, which is shut down then. While a JVM is cold and its neighbours are busy that is too
-     * short now and then. Clients with the same name share what is made here.
+     * The client gives the name server 3 s to be connected, and a send has one try. While a JVM is cold and its neighbours
+     * are busy that is too short now and then.
      */
-    private static void meetByItsName(ClientConfig c, RPCHook hook) throws Exception {
-        MQClientInstance shared = MQClientManager.getInstance().getOrCreateMQClientInstance(c, hook);
-        shared.start();
+    static void meet(DefaultMQProducer p) throws Exception {
         for (int attempt = 0; attempt < 20; attempt++) {
             try {
-                shared.updateTopicRouteInfoFromNameServer("TBW102");
-                return; // it answered, whatever that was
-            } catch (IllegalStateException unreached) {
+                p.fetchPublishMessageQueues("TBW102");
+                return;
+            } catch (Exception e) {
+                Throwable cause = e;
+                while (cause.getCause() != null) {
+                    cause = cause.getCause();
+                }
+                if (!(cause instanceof RemotingException)) {
+                    return; // it answered, whatever that was
+                }
                 Thread.sleep(200);
             }
         }
     }
 
-    /** A push consumer that meets its name server before it starts. */
-    static class PatientConsumer extends DefaultMQPushConsumer {
-        private final RPCHook hook;
-
-        PatientConsumer(String group, RPCHook hook, boolean traced, String traces) {
-            super(group, hook, new AllocateMessageQueueAveragely(), traced, traces);
-            this.hook = hook;
-        }
-
-        @Override
-        public void start() throws MQClientException {
-            if (getMessageModel().name().equals("CLUSTERING")) {
-                changeInstanceNameToPID();
-            }
-            try {
-                meetByItsName(this, hook);
-            } catch (Exception e) {
-                throw new MQClientException("its name server", e);
-            }
-            super.start();
-        }
-    }
-
-    /** A push consumer that begins at the first message and looks for new topics every second. */
-    static DefaultMQPushConsumer consumer(String nameServers, String group) {
-        DefaultMQPushConsumer c = new PatientConsumer(group, account(), false, null);
+    static DefaultMQPushConsumer consumer(String nameServers, String group) throws Exception {
+        DefaultMQPushConsumer c = new DefaultMQPushConsumer(group, account(), new AllocateMessageQueueAveragely());
         c.setNamesrvAddr(nameServers);
         c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         c.setConsumeThreadMin(2);

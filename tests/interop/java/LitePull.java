@@ -62,7 +62,6 @@ class LitePull extends Scenario {
         String group = own("sub");
         DefaultLitePullConsumer c = lite(group);
         c.subscribe(topic, "TagA");
-        Lab.meet(c, Lab.account());
         c.start();
         poll(c, "subscribed", 12);
         c.commitSync();
@@ -78,7 +77,6 @@ class LitePull extends Scenario {
         c.setAutoCommit(true);
         c.setAutoCommitIntervalMillis(1000);
         c.subscribe(topic, "TagA");
-        Lab.meet(c, Lab.account());
         c.start();
         poll(c, "goes on", 1);
         c.shutdown();
@@ -86,7 +84,6 @@ class LitePull extends Scenario {
 
     private void assigned(String topic, long middle) throws Exception {
         DefaultLitePullConsumer c = lite(own("assign"));
-        Lab.meet(c, Lab.account());
         c.start();
         List<MessageQueue> queues = sorted(c.fetchMessageQueues(topic)).subList(0, 2);
         c.assign(queues);

@@ -48,8 +48,8 @@ public class Mqadmin {
         p.setNamesrvAddr(nameServers);
         p.setInstanceName("resident-producer");
         p.setSendMsgTimeout(20000);
-        Lab.meet(p, Lab.account());
         p.start();
+        Lab.meet(p);
         for (int i = 0; i < MESSAGES; i++) {
             Message m = Lab.message(topic, i == 0 ? "TagB" : "TagA", "key" + i + " all", "message " + i);
             m.putUserProperty("number", String.valueOf(i));

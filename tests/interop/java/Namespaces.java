@@ -16,8 +16,8 @@ class Namespaces extends Scenario {
             p.setNamesrvAddr(nameServers);
             p.setNamespace(space);
             p.setSendMsgTimeout(20000);
-            Lab.meet(p, Lab.account()); // no topic of that name in the namespace is an answer, too
             p.start();
+            Lab.meet(p); // no topic of that name in the namespace is an answer, too
             sent(space, p.send(message(own("t"), "TagA", space, "for the " + space)));
             Set<String> done = ConcurrentHashMap.newKeySet();
             DefaultMQPushConsumer c = consumer(own("g"));

@@ -4,6 +4,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.exception.RequestTimeoutException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -34,8 +35,8 @@ public class Replies {
         asker.setNamesrvAddr(nameServers);
         asker.setInstanceName(name + "_asker");
         asker.setSendMsgTimeout(20000);
-        Lab.meet(asker, Lab.account());
         asker.start();
+        Lab.meet(asker);
         // Not by the asker: its first request finds no route then, and it introduces itself to the brokers before it asks.
         replier.send(Lab.message(name, "first", "first", "silence"));
         DefaultMQPushConsumer c = Lab.consumer(nameServers, name + "_answering");
@@ -128,11 +129,12 @@ public class Replies {
         DefaultMQProducer p = new DefaultMQProducer(name + "_tracing", Lab.account(), true, TRACES);
         p.setNamesrvAddr(nameServers);
         p.setSendMsgTimeout(20000);
-        Lab.meet(p, Lab.account());
         p.start();
+        Lab.meet(p);
         Lab.sent("traced", p.send(Lab.message(topic, "TagT", "traced key", "traced")));
         AtomicInteger seen = new AtomicInteger();
-        DefaultMQPushConsumer c = new Lab.PatientConsumer(name + "_traced", Lab.account(), true, TRACES);
+        DefaultMQPushConsumer c =
+            new DefaultMQPushConsumer(name + "_traced", Lab.account(), new AllocateMessageQueueAveragely(), true, TRACES);
         c.setNamesrvAddr(nameServers);
         c.setConsumeFromWhere(org.apache.rocketmq.common.consumer.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         c.subscribe(topic, "*");

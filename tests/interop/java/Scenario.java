@@ -10,8 +10,10 @@ import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -97,10 +99,14 @@ abstract class Scenario {
         return Lab.producer(nameServers, own("p"));
     }
 
+    /** A push consumer that begins at the first message and looks for new topics every second. */
     DefaultMQPushConsumer consumer(String group) {
-        DefaultMQPushConsumer c = Lab.consumer(nameServers, group);
+        DefaultMQPushConsumer c = new DefaultMQPushConsumer(group, Lab.account(), new AllocateMessageQueueAveragely());
+        c.setNamesrvAddr(nameServers);
+        c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         c.setConsumeThreadMin(1);
         c.setConsumeThreadMax(2);
+        c.setPollNameServerInterval(1000);
         return c;
     }
 
@@ -123,7 +129,6 @@ abstract class Scenario {
         DefaultMQPullConsumer c = new DefaultMQPullConsumer(group, Lab.account());
         c.setNamesrvAddr(nameServers);
         c.setConsumerPullTimeoutMillis(20000);
-        Lab.meet(c, Lab.account());
         c.start();
         return c;
     }

@@ -72,7 +72,6 @@ public class Selectors {
     private static void pull(List<String> selectors) throws Exception {
         DefaultMQPullConsumer c = new DefaultMQPullConsumer(name + "_pull", Lab.account());
         c.setNamesrvAddr(nameServers);
-        Lab.meet(c, Lab.account());
         c.start();
         long end = c.maxOffset(queue);
         // The client learns from the answer to a heartbeat whether the broker is new enough for selectors.
@@ -142,7 +141,6 @@ public class Selectors {
         c.setNamesrvAddr(nameServers);
         c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         c.subscribe(name, MessageSelector.bySql("live = 'yes' AND amount < 3"));
-        Lab.meet(c, Lab.account());
         c.start();
         List<MessageExt> seen = new ArrayList<>();
         long end = System.currentTimeMillis() + 60000;

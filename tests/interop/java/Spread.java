@@ -52,8 +52,8 @@ public class Spread {
                 return LocalTransactionState.COMMIT_MESSAGE;
             }
         });
-        Lab.meet(t, Lab.account());
         t.start();
+        Lab.meet(t);
         for (String state : new String[] {"COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW"}) {
             for (int i = 0; i < 4; i++) {
                 String body = state + " " + i;

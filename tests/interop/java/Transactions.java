@@ -67,8 +67,8 @@ class Transactions extends Scenario {
                 return m.getKeys().equals("check-rollback") ? LocalTransactionState.ROLLBACK_MESSAGE : LocalTransactionState.COMMIT_MESSAGE;
             }
         });
-        Lab.meet(p, Lab.account());
         p.start();
+        Lab.meet(p);
         return p;
     }
 
