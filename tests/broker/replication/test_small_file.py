@@ -54,10 +54,10 @@ def test_a_damaged_file_is_named_and_never_taken_for_a_missing_one(
     assert read(str(file)) == value
     for length in range(len(whole)):
         file.write_bytes(whole[:length])
-        with pytest.raises(ConfigError, match=f"{file} cannot be read: .*, or remove it: .* then"):
+        with pytest.raises(ConfigError, match=f"{file} cannot be read: .*; move it away: .* then"):
             read(str(file))
         assert file.read_bytes() == whole[:length], "it stays as it was found"
     for place in range(len(whole)):
         file.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
-        with pytest.raises(ConfigError, match="or remove it"):
+        with pytest.raises(ConfigError, match="move it away"):
             read(str(file))

@@ -15,7 +15,8 @@ T = TypeVar("T")
 def read_small(disk: Disk, path: str, kind: type[T], otherwise: str) -> T | None:
     """The content of the file at ``path``; None: there is none.
 
-    ``otherwise``: what happens when somebody removes the file, for the error. Raises ConfigError when the file is
+    ``otherwise``: what happens without the file, for the error, which advises no copy: one of another broker would make
+    two members one. Raises ConfigError when the file is
     damaged: a broker that took it for a missing one would be another member of its group without a word.
     """
     if not disk.exists(path):
@@ -23,6 +24,4 @@ def read_small(disk: Disk, path: str, kind: type[T], otherwise: str) -> T | None
     try:
         return msgspec.json.decode(read_whole(disk, path), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path} cannot be read: {error}; restore it from a copy, or remove it: {otherwise}"
-        ) from error
+        raise ConfigError(f"{path} cannot be read: {error}; move it away: {otherwise}") from error
