@@ -17,7 +17,7 @@ class Broadcast extends Scenario {
         List<DefaultMQPushConsumer> consumers = new ArrayList<>();
         for (String who : new String[] {"one", "two"}) {
             DefaultMQPushConsumer c = printing(who, own("g"), own("t"), "*", seen);
-            c.setInstanceName(prefix + who);
+            c.setInstanceName(own(who)); // clients of one name in a JVM share their connections, and end them together
             setEnum(c, "setMessageModel", "BROADCASTING");
             c.start();
             consumers.add(c);

@@ -56,7 +56,7 @@ class Ordered extends Scenario {
 
     private DefaultMQPushConsumer reader(String who) throws Exception {
         DefaultMQPushConsumer c = consumer(own("g"));
-        c.setInstanceName(prefix + who);
+        c.setInstanceName(own(who)); // clients of one name in a JVM share their connections, and end them together
         c.setMaxReconsumeTimes(1);
         c.subscribe(own("t"), "*");
         c.registerMessageListener((MessageListenerOrderly) (ms, context) -> {
