@@ -266,3 +266,16 @@ def test_a_store_that_refuses_is_asked_again() -> None:
         assert b.delivered() == [b"0", b"1", b"2"]
 
     scenario(work)
+
+
+def test_a_message_that_comes_before_the_store_is_asked_again_stops_nothing() -> None:
+    async def work(b: Broker) -> None:
+        await b.send(1_000, b"refused")
+        b.disk.free_bytes = 0
+        await b.clock.advance(2)
+        b.disk.free_bytes = None
+        await b.send(1_000, b"later")
+        await b.clock.advance(5)
+        assert b.delivered() == [b"refused", b"later"]
+
+    scenario(work)

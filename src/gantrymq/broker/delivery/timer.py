@@ -285,10 +285,12 @@ class TimedDelivery:
     # ---- dequeue
 
     def _look(self) -> None:
+        if self._slot is not None:  # it looks when it is delivered; the timer may be that of its next attempt
+            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._running or self._stopping or self._slot is not None or not self._heap:
+        if not self._running or self._stopping or not self._heap:
             return
         wait_ms = self._heap[0] + self._rules.precision_ms - self.now_ms()
         if wait_ms > 0:
