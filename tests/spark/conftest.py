@@ -12,22 +12,18 @@ from typing import Any
 
 import pytest
 
-from tests.spark.interrupted import make_usable
+from tests.spark.interrupted import JOB_GROUPS, JobGroups
 
 if any(find_spec(name) is None for name in ("pyspark", "pyarrow", "numpy")):
     collect_ignore_glob = ["test_*.py", "*/test_*.py"]
-
-
-SESSIONS: list[Any] = []
-"""The session of the tests, while there is one."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
     """Behind a test that was interrupted, as by its time limit: see ``interrupted``."""
     if call.excinfo is not None and not isinstance(call.excinfo.value, Exception | pytest.skip.Exception):
-        for session in SESSIONS:
-            make_usable(session)
+        for groups in JOB_GROUPS:
+            groups.make_usable()
     return (yield)
 
 
@@ -51,9 +47,9 @@ def spark() -> Iterator[Any]:
         patch.setenv("JAVA_HOME", "no-such-java")
         patch.setenv("PATH", hide_java(os.environ["PATH"]))
         session = spark_session("gantrymq tests", master="local[2]", conf=SHORT_JOBS)
-        SESSIONS.append(session)
+        JOB_GROUPS.append(JobGroups(session))
         yield session
-        SESSIONS.remove(session)
+        JOB_GROUPS.clear()
         session.stop()
         shutil.rmtree(os.environ["PATH"])
 

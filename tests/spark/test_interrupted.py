@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.interrupted import make_usable
+from tests.spark.interrupted import JOB_GROUPS
 
 pytestmark = pytest.mark.spark
 
@@ -39,6 +39,7 @@ def test_a_session_is_usable_after_an_interrupted_call(spark: Any) -> None:
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert kept.traceback
-    make_usable(spark)
+    (groups,) = JOB_GROUPS
+    groups.make_usable()
     assert spark.range(1000).count() == 1000
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
