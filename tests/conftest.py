@@ -6,15 +6,15 @@ import gc
 import importlib.util
 import os
 import signal
-import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from gantrymq.build_info import COMPILED, PURE, build_info
 from gantrymq.client.connection import portals
+from tests.support import watched
 
 # A busy machine may stop us at any time for longer than the 200 ms that an example is given by default.
 settings.register_profile("gantrymq", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -111,10 +111,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
-    """Leave a note of what runs, for ``tools/checks.py``, which names it when the whole run takes too long."""
-    if (place := os.environ.get("GANTRY_RUNNING_TESTS")) and Path(place).is_dir():
-        name = os.environ.get("PYTEST_XDIST_WORKER", "pytest")
-        Path(place, name).write_text(f"{nodeid} since {time.strftime('%H:%M:%S')}")
+    watched.begins(nodeid)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    limit = item.get_closest_marker("timeout")
+    watched.limited(item.nodeid, float(limit.args[0] if limit is not None else item.config.getini("timeout") or 0))
+    try:
+        return (yield)
+    finally:
+        watched.over()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        watched.failed(report.nodeid, (_places(report) or ["an unknown place"])[-1])
+
+
+def _places(report: pytest.TestReport) -> list[str]:
+    """The way to the line at which a failed test stood."""
+    entries = getattr(getattr(report.longrepr, "reprtraceback", None), "reprentries", [])
+    return [f"{place.path}:{place.lineno}" for one in entries if (place := getattr(one, "reprfileloc", None))]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -124,9 +142,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """
     _show_unmarked(terminalreporter)
     for report in terminalreporter.stats.get("failed", []):
-        entries = getattr(getattr(report.longrepr, "reprtraceback", None), "reprentries", [])
-        places = [f"{place.path}:{place.lineno}" for one in entries if (place := getattr(one, "reprfileloc", None))]
-        if places:
+        if places := _places(report):
             terminalreporter.section(f"where {report.nodeid} stood")
             terminalreporter.write_line("\n".join(places[-LAST_PLACES:]))
 

@@ -35,7 +35,7 @@ STAGE_LIMIT_SECONDS = 30 * 60
 LAST_LINES = 120
 """How much of what a failed stage printed is shown again at the end. CI keeps the end of a log when it is long."""
 RUNNING_TESTS = "GANTRY_RUNNING_TESTS"
-"""Names a directory in which each process of pytest writes which test it runs; see ``tests/conftest.py``."""
+"""Names a directory in which each process of pytest writes which test it runs; see ``tests/support/watched.py``."""
 
 
 def run(*command: str | Path, output: Path | None = None) -> bool:
@@ -87,18 +87,27 @@ def _copy(pipe: IO[bytes], last: deque[bytes]) -> None:
 def _ended(process: subprocess.Popen[bytes], running: str, last: deque[bytes]) -> bool:
     """Wait for a program. One that takes too long is ended, and the tests that it was running are named."""
     try:
-        return process.wait(STAGE_LIMIT_SECONDS) == 0
+        if process.wait(STAGE_LIMIT_SECONDS) == 0:
+            return True
+        lines = _noted(running, "*.stuck")
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        lines = [f"ended after {STAGE_LIMIT_SECONDS} s without a result"]
-        lines += [f"it was running {file.read_text()}" for file in sorted(Path(running).iterdir())]
-        print("\n".join(lines), flush=True)
-        last.extend(f"{line}\n".encode() for line in lines)
-        return False
+        lines = [f"ended after {STAGE_LIMIT_SECONDS} s without a result\n"]
+        lines += _noted(running, "*.failed") + _noted(running, "*.stuck")
+        lines += _noted(running, "gw*[0-9]") + _noted(running, "pytest")
     except BaseException:
         process.kill()
         raise
+    print("".join(lines), end="", flush=True)
+    last.extend(line.encode() for line in lines)
+    return False
+
+
+def _noted(running: str, names: str) -> list[str]:
+    """What the processes of pytest have written into files of such names."""
+    files = sorted(Path(running).glob(names))
+    return [line for file in files for line in file.read_text().splitlines(keepends=True)]
 
 
 def environment() -> dict[str, str]:

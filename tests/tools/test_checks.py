@@ -105,12 +105,43 @@ def test_a_program_that_takes_too_long_is_ended_and_its_test_is_named(
     monkeypatch.setattr(checks, "STAGE_LIMIT_SECONDS", 1)
     # No Python, whose start alone takes longer than the limit on a busy machine.
     waits = (
-        "printf 'tests/test_x.py::test_y since 12:00:00' > \"$GANTRY_RUNNING_TESTS/gw0\"; echo one line; exec sleep 100"
+        "cd $GANTRY_RUNNING_TESTS; echo 'it was running tests/test_x.py::test_y since 12:00:00' > gw0;"
+        "echo 'tests/test_z.py::test_a failed at z.py:3' > pytest.failed; echo one line; exec sleep 100"
     )
     assert checks.run("sh", "-c", waits) is False
     shown = capfd.readouterr().out
     assert "one line\n" in shown
-    assert "ended after 1 s without a result\nit was running tests/test_x.py::test_y since 12:00:00\n" in shown
+    assert (
+        "ended after 1 s without a result\ntests/test_z.py::test_a failed at z.py:3\n"
+        "it was running tests/test_x.py::test_y since 12:00:00\n"
+    ) in shown
+
+
+STUCK = """
+import signal, time, pytest
+
+@pytest.mark.timeout(0.2)
+def test_that_survives_its_limit():
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    time.sleep(100)
+"""
+
+
+@pytest.mark.slow
+def test_a_test_that_survives_its_time_limit_ends_its_process_and_says_where_it_stood(
+    checks: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_it.py").write_text(STUCK)
+    (tmp_path / "conftest.py").write_text(
+        "from tests.conftest import pytest_runtest_protocol\nfrom tests.support import watched\n"
+        "watched.BEHIND_SECONDS = 0.3\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    options = ("-n", "1", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path)
+    assert checks.run(sys.executable, "-m", "pytest", *options) is False
+    shown = capfd.readouterr().out
+    assert "test_it.py::test_that_survives_its_limit went on behind its time limit:" in shown
+    assert "in test_that_survives_its_limit" in shown
 
 
 def test_the_last_lines_of_a_stage_that_failed_are_shown_again_at_the_end(
