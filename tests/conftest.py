@@ -64,6 +64,25 @@ def environment_is_put_back() -> Iterator[None]:
     os.environ.update(before)
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_stays_ctrl_c() -> Iterator[None]:
+    """No test leaves a handler of signals behind: a later one that presses Ctrl-C would wait in vain, far from here.
+    Spark's stays, as long as its session does, and raises KeyboardInterrupt as Python's does."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    left = {number: found for number, was in before.items() if (found := signal.getsignal(number)) is not was}
+    left = {number: found for number, found in left.items() if not _is_sparks(found)}
+    for number in left:
+        signal.signal(number, before[number])
+    woken = signal.set_wakeup_fd(-1)
+    assert not left, f"this test left {left}"
+    assert woken == -1, "this test left a file to which the numbers of signals are written; its number gets a new owner"
+
+
+def _is_sparks(handler: object) -> bool:
+    return str(getattr(handler, "__module__", "")).startswith("pyspark")
+
+
 def _our_variables() -> dict[str, str]:
     """All but the one that says which modules this process has loaded: that cannot be undone."""
     ours = ("GANTRY", "NAMESRV", "DJANGO")
