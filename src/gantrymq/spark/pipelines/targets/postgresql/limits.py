@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 COLUMNS: Final = """
 SELECT a.attname, t.typname, a.atttypmod, a.attnotnull
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped"""
+WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum"""
 """The columns of a table; ``regclass`` takes a name in quotes."""
 _BITS: Final = {"int2": 16, "int4": 32, "int8": 64}
 _TYPMOD_HEADER: Final = 4
