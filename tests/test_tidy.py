@@ -119,6 +119,15 @@ def test_nothing_runs_in_a_child_between_fork_and_program() -> None:
     assert not bad, f"start the program with tied(command), or through sh, instead of {word}: {bad}"
 
 
+def test_a_port_that_is_free_has_one_home() -> None:
+    """A port that the system gives away belongs to the next program that asks it for one, so that a server may not find
+    it free when it starts, or when it starts again. ``demo/ports.py`` takes others."""
+    taken = re.compile(r"^def (?:free|unused|open)_port\b|bind\(\(.*, 0\)\)\n +(?:port|return).*getsockname", re.M)
+    homes = {ROOT / "src" / "gantrymq" / "demo" / "ports.py", ROOT / "tests" / "runtime" / "test_network.py"}
+    bad = [str(path.relative_to(ROOT)) for path, text in texts().items() if taken.search(text) and path not in homes]
+    assert not bad, f"use gantrymq.demo.ports.free_port: {bad}"
+
+
 def test_no_module_is_too_long() -> None:
     long = {
         str(path.relative_to(ROOT)): lines

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from gantrymq.demo.ports import free_port
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.topics import TopicOnly
 from gantrymq.runtime.clock import SystemClock
 from tests.backup.scene import Scene
-from tests.broker.replication.test_pair import free_port, log_of, replica_of
+from tests.broker.replication.test_pair import log_of, replica_of
 from tests.support.brokers import Cluster, cluster, until
 
 FILES: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 18, "mapped_file_size_consume_queue": 20 * 100}

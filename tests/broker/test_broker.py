@@ -115,8 +115,9 @@ def test_a_port_in_use_a_locked_store_and_a_strange_one(tmp_path: Path) -> None:
 
 def test_a_start_that_failed_leaves_port_and_store_free(tmp_path: Path) -> None:
     async def work() -> None:
-        async with cluster(tmp_path) as c:
-            port = split_address(c.broker.address)[1]
+        port = free_port()
+        async with cluster(tmp_path, listen_port=port):
+            pass
         topics = tmp_path / "config" / "topics.json"
         content = topics.read_text()
         topics.write_text("{broken")
@@ -301,8 +302,8 @@ def test_a_broker_registers_before_it_is_ready_again_after_the_name_server_was_a
 ) -> None:
     async def work() -> None:
         async with asyncio.timeout(30):
-            first = await name_server_on(0)
-            port = split_address(first.address)[1]
+            port = free_port()
+            first = await name_server_on(port)
             async with cluster(tmp_path, namesrv_addr=first.address) as c:
                 assert await known(first)
                 await first.close()

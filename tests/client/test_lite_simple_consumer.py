@@ -10,6 +10,7 @@ import pytest
 
 import gantrymq
 from gantrymq.aio import Admin, LiteSimpleConsumer, Message, Producer
+from gantrymq.demo.ports import free_port
 from gantrymq.errors import Closed, ConfigError, MessageIllegal, RequestRejected
 from gantrymq.message.message import MessageView
 from gantrymq.protocol.files.groups import LITE_BIND_TOPIC, LITE_EXCLUSIVE, LITE_SUB_MODEL, Group
@@ -144,8 +145,8 @@ def test_bad_names_and_groups_that_are_not_bound_are_refused(tmp_path: Path) -> 
 def test_a_restarted_broker_knows_the_subscriptions_again(tmp_path: Path) -> None:
     async def test() -> None:
         async with name_server() as address:
-            async with broker(tmp_path, address) as first:
-                port = int(first.address.rpartition(":")[2])
+            port = free_port()
+            async with broker(tmp_path, address, listen_port=port):
                 await prepare(address)
                 one = consumer(address, await_duration_ms=1_000)
                 await one.start()

@@ -22,6 +22,7 @@ from gantrymq.aio import (
     SendStatus,
     TransactionProducer,
 )
+from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError, RequestRejected, RouteNotFound, TransactionConflict
 from tests.client.peer import run, until
 from tests.client.real import broker, name_server, server
@@ -213,8 +214,8 @@ def test_decisions_survive_a_restart_of_the_broker(tmp_path: Path) -> None:
             name_server() as address,
             TransactionProducer("tpg", name_servers=address, listener=books) as producer,
         ):
-            async with broker(tmp_path, address, transaction_time_out=60_000) as first:
-                port = int(first.address.rpartition(":")[2])
+            port = free_port()
+            async with broker(tmp_path, address, listen_port=port, transaction_time_out=60_000):
                 await producer.send_in_transaction(Message("T", b"x"))
             async with broker(tmp_path, address, listen_port=port, **FAST_CHECKS):
                 # The producer finds the restarted broker by itself; it has nothing to send.

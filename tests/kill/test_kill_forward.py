@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from gantrymq.demo.ports import free_port
+
 pytest.importorskip("grpc")
 
 import grpc.aio
@@ -26,7 +28,7 @@ from gantrymq.grpc.definition_pb2 import Code, Message
 from gantrymq.protocol.files.groups import Group
 from tests.kill.server import Server
 from tests.support.gantry_process import GantryProcess
-from tests.support.grpc_client import GrpcClient, free_port, message, resource
+from tests.support.grpc_client import GrpcClient, message, resource
 
 ROUNDS, COUNT, LONGEST_S = 5, 400, 90.0
 INVISIBLE_S = 15

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from gantrymq.demo.ports import free_port
+
 pytest.importorskip("grpc")
 
 import grpc.aio
@@ -22,7 +24,7 @@ from gantrymq.grpc.definition_pb2 import LiteSubscriptionAction
 from gantrymq.message.message import Message
 from gantrymq.protocol.files.groups import LITE_BIND_TOPIC, Group
 from tests.kill.server import Server
-from tests.support.grpc_client import GrpcClient, free_port
+from tests.support.grpc_client import GrpcClient
 
 ROUNDS, COUNT, LONGEST_S, LITE_TOPICS = 4, 80, 120.0, ("a", "b", "c")
 TOPIC, GROUP = "Baskets", "CG_lite"

@@ -14,6 +14,7 @@ import pytest
 
 from gantrymq.broker.pop.holds import HeldDelivery
 from gantrymq.client.connection.endpoint import Outside
+from gantrymq.demo.ports import free_port
 from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import Code, Message, MessageType, Permission, TransactionResolution
 from gantrymq.message import flags
@@ -27,7 +28,7 @@ from gantrymq.proxy.config import ProxyConfig
 from gantrymq.proxy.proxy import Proxy
 from gantrymq.proxy.transactions import place_in
 from tests.support.brokers import Cluster, cluster, until
-from tests.support.grpc_client import GrpcClient, consumer, free_port, message, producer, resource
+from tests.support.grpc_client import GrpcClient, consumer, message, producer, resource
 
 COMMIT, ROLLBACK = TransactionResolution.COMMIT, TransactionResolution.ROLLBACK
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01orders\x02UNIQ_KEY\x01half-1\x02"

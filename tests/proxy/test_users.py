@@ -15,6 +15,7 @@ import pytest
 from gantrymq.access.directory import Content
 from gantrymq.access.values import Action, Policy, PolicyDecision, Resource, User, UserKind
 from gantrymq.client.connection.endpoint import Outside
+from gantrymq.demo.ports import free_port
 from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import Code, MessageType, Status, TransactionResolution
 from gantrymq.protocol.bodies.access import AclBody, EntryBody, PolicyBody, UserBody
@@ -24,7 +25,7 @@ from gantrymq.proxy.config import ProxyConfig
 from gantrymq.proxy.proxy import Proxy
 from gantrymq.proxy.users import content_of
 from tests.support.brokers import Cluster, cluster, until
-from tests.support.grpc_client import GrpcClient, free_port, message, producer, resource
+from tests.support.grpc_client import GrpcClient, message, producer, resource
 
 ADMIN = Account("admin", "admin-secret")
 FIRST = '{"username":"admin","password":"admin-secret"}'

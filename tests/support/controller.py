@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from gantrymq.demo.ports import free_port
 from gantrymq.protocol.command import Command, decode_command, encode_response
 
 SUCCESS, FENCED_SET, NOT_MASTER, NOT_ALIVE, NO_METADATA = 0, 2001, 2002, 2006, 2008
@@ -61,8 +62,8 @@ class ModelController:
             1012: self._next, 1013: self._apply,
         }  # fmt: skip
 
-    async def start(self, port: int = 0) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
+    async def start(self, port: int | None = None) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port or free_port())
         self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:

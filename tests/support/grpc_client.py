@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import hmac
 import itertools
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,12 +23,6 @@ M = TypeVar("M")
 SECONDS = 10
 DATE = "20261126T120000Z"
 _numbers = itertools.count(1)
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def resource(name: str) -> v2.Resource:

@@ -10,13 +10,13 @@ import pytest
 
 from gantrymq.access.values import Action, Policy, PolicyDecision, Resource, User
 from gantrymq.broker.refusal import Refusal, Refused
+from gantrymq.demo.ports import free_port
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import LocalTransactionState
 from gantrymq.protocol.files.topics import TopicConfig
 from gantrymq.testing import LocalCluster
 from tests.broker.doors.callers import DOORS
 from tests.broker.doors.who import HTTP_PORT, Who
-from tests.support.grpc_client import free_port
 
 COMMIT, ROLLBACK = LocalTransactionState.COMMIT, LocalTransactionState.ROLLBACK
 FIRST: Final = '{"username":"admin","password":"admin-secret"}'

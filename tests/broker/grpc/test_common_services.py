@@ -12,11 +12,11 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 import grpc
+from gantrymq.demo.ports import free_port
 from gantrymq.grpc.common_messages import HEALTH, REFLECTION, SERVING, common_message
 from gantrymq.grpc.definition_pb2 import Code
 from gantrymq.grpc.pool import SERVICE
 from tests.support.brokers import Cluster, cluster
-from tests.support.grpc_client import free_port
 
 SECONDS = 30
 CHECK, ANSWER = common_message(f"{HEALTH}.HealthCheckRequest"), common_message(f"{HEALTH}.HealthCheckResponse")

@@ -15,6 +15,7 @@ from gantrymq.access.values import User
 from gantrymq.broker.pop.holds import Hold
 from gantrymq.broker.pop.values import PopDelivery, Renewed
 from gantrymq.broker.roles import Role
+from gantrymq.demo.ports import free_port
 from gantrymq.errors import Unreachable
 from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import (
@@ -40,7 +41,7 @@ from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.runtime.limits.refusals import Reason
 from gantrymq.store.queues.consume_queue import Entry
 from tests.support.brokers import Cluster, cluster, until
-from tests.support.grpc_client import GrpcClient, consumer, free_port, message, producer, resource
+from tests.support.grpc_client import GrpcClient, consumer, message, producer, resource
 from tests.support.safety import EVERYTHING, LateReplica
 
 COMMIT, ROLLBACK = TransactionResolution.COMMIT, TransactionResolution.ROLLBACK

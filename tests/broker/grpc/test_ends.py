@@ -9,13 +9,14 @@ from pathlib import Path
 
 import grpc.aio
 
+from gantrymq.demo.ports import free_port
 from gantrymq.grpc.definition_pb2 import Code
 from gantrymq.message import flags
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.tools import ProducerGroupOnly
 from tests.broker.grpc.test_door import COMMIT, HALF, half, story
 from tests.support.brokers import Cluster
-from tests.support.grpc_client import GrpcClient, free_port
+from tests.support.grpc_client import GrpcClient
 
 
 @asynccontextmanager

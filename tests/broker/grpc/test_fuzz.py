@@ -14,12 +14,13 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from gantrymq.demo.ports import free_port
 from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import Code
 from gantrymq.grpc.pool import SERVICE
 from gantrymq.message.receipt_handle import ReceiptHandle
 from tests.support.brokers import cluster
-from tests.support.grpc_client import GrpcClient, free_port, message
+from tests.support.grpc_client import GrpcClient, message
 
 ROUNDS = 40
 """Requests of each method."""

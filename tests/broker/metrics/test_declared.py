@@ -16,6 +16,7 @@ from gantrymq.broker.grpc.latency import PROXY_UP
 from gantrymq.broker.metrics import lag, messages, storage, transactions
 from gantrymq.broker.transactions.counts import TransactionCounts
 from gantrymq.broker.upkeep.statistics import BROKER_PUT_NUMS, TOPIC_PUT_NUMS
+from gantrymq.demo.ports import free_port
 from gantrymq.message.system_topics import PARKED
 from gantrymq.observability.metrics import Histogram, Metric, MetricKind
 from gantrymq.observability.rpc_latency import RPC_LATENCY
@@ -27,7 +28,7 @@ from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.message_ids import offset_message_id, parse_offset_message_id
 from gantrymq.transactions.table.decisions import Cause
 from tests.support.brokers import Cluster, cluster, on_broker, until
-from tests.support.grpc_client import GrpcClient, free_port, message
+from tests.support.grpc_client import GrpcClient, message
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 ALERTS = [

@@ -29,6 +29,7 @@ from gantrymq.broker.replication.authentication import (
 from gantrymq.broker.replication.election.record import Record
 from gantrymq.broker.replication.election.record_store import NEVER, Held
 from gantrymq.broker.replication.frames import FrameReader, encode_report
+from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError, RemoteProtocolError
 from gantrymq.message.replication import FollowState
 from gantrymq.protocol.codes import ResponseCode
@@ -41,7 +42,6 @@ from gantrymq.runtime.rng import SystemRng
 from gantrymq.runtime.tls.certificates import ServerCertificates, client_context
 from gantrymq.runtime.tls.network import TlsNetwork
 from gantrymq.runtime.tls.settings import TlsMode
-from tests.broker.replication.test_pair import free_port
 from tests.runtime.tls.peers import client_tls, server_tls
 from tests.support.brokers import Cluster, broker_config, until
 

@@ -17,9 +17,10 @@ from gantrymq.admin.failover import carry_out, planned
 from gantrymq.aio import Message, Producer
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.roles import Role
+from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError, GantryError, Unreachable
 from gantrymq.runtime.clock import SystemClock
-from tests.broker.replication.test_pair import free_port, log_of, replica_of
+from tests.broker.replication.test_pair import log_of, replica_of
 from tests.support.brokers import Cluster, cluster, until
 
 PAIR: dict[str, Any] = {"flush_disk_type": "SYNC_FLUSH", "slave_timeout": 10_000}

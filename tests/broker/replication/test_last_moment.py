@@ -9,12 +9,13 @@ import pytest
 
 from gantrymq.broker.replication import tables
 from gantrymq.broker.roles import Role
+from gantrymq.demo.ports import free_port
 from gantrymq.message.heartbeat import ConsumerData, SubscriptionData
 from gantrymq.protocol.bodies.heartbeat import HeartbeatData
 from gantrymq.protocol.codes import RequestCode as Code
 from gantrymq.protocol.codes import ResponseCode
 from tests.broker.remoting.test_selectors import bodies, subscription
-from tests.broker.replication.test_pair import free_port, replica_of
+from tests.broker.replication.test_pair import replica_of
 from tests.support.brokers import Cluster, cluster, new_client, until
 
 ORDERS = SubscriptionData(topic="orders", sub_string="*", sub_version=1, expression_type="TAG")

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from gantrymq.broker.broker import Broker
 from gantrymq.broker.replication.frames import FrameReader, encode_report
 from gantrymq.broker.roles import Role
 from gantrymq.cli.replicas import copy_state, in_sets
+from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError
 from gantrymq.protocol.codes import ResponseCode
 from gantrymq.runtime.clock import SystemClock
@@ -28,12 +28,6 @@ from gantrymq.runtime.rng import SystemRng
 from tests.support.brokers import Cluster, broker_config, cluster, until
 
 HA = {"broker_role": "SYNC_MASTER", "slave_timeout": 60_000, "flush_disk_type": "SYNC_FLUSH"}
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 @contextlib.asynccontextmanager

@@ -12,11 +12,12 @@ from typing import Any
 
 from gantrymq.broker.replication.duties import NOTE_S
 from gantrymq.broker.roles import Role
+from gantrymq.demo.ports import free_port
 from gantrymq.message import flags
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.stored_message import scan
-from tests.broker.replication.test_pair import HA, free_port, kept, log_of, replica_of
+from tests.broker.replication.test_pair import HA, kept, log_of, replica_of
 from tests.support.brokers import Cluster, cluster, new_client, until
 
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01k1\x02"

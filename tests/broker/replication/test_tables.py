@@ -15,6 +15,7 @@ from gantrymq.broker.broker import Broker
 from gantrymq.broker.pop.consumption import ORDER_FILE
 from gantrymq.broker.remoting.door import RemotingDoor
 from gantrymq.broker.roles import Role
+from gantrymq.demo.ports import free_port
 from gantrymq.protocol.bodies.access import AclBody, EntryBody, PolicyBody, UserBody
 from gantrymq.protocol.bodies.copied_tables import CopiedTables, KnownTables
 from gantrymq.protocol.codes import RequestCode as Code
@@ -25,7 +26,7 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.runtime.clock import SystemClock
 from gantrymq.runtime.network import TcpNetwork
 from gantrymq.runtime.rng import SystemRng
-from tests.broker.replication.test_pair import free_port, replica_of
+from tests.broker.replication.test_pair import replica_of
 from tests.support.brokers import Cluster, cluster, until
 
 INNER = ("inner", "inner-secret")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gantrymq.aio import Admin, LocalTransactionState, Message, MessageView, Producer, TransactionProducer
-from tests.broker.replication.test_pair import free_port
+from gantrymq.demo.ports import free_port
 from tests.client.peer import cluster, run, until
 from tests.client.real import broker, name_server
 

