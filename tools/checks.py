@@ -89,12 +89,12 @@ def _ended(process: subprocess.Popen[bytes], running: str, last: deque[bytes]) -
     try:
         if process.wait(STAGE_LIMIT_SECONDS) == 0:
             return True
-        lines = _noted(running, "*.stuck")
+        lines = _stacks(running)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
         lines = [f"ended after {STAGE_LIMIT_SECONDS} s without a result\n"]
-        lines += _noted(running, "*.failed") + _noted(running, "*.stuck")
+        lines += _noted(running, "*.failed") + _stacks(running)
         lines += _noted(running, "gw*[0-9]") + _noted(running, "pytest")
     except BaseException:
         process.kill()
@@ -108,6 +108,12 @@ def _noted(running: str, names: str) -> list[str]:
     """What the processes of pytest have written into files of such names."""
     files = sorted(Path(running).glob(names))
     return [line for file in files for line in file.read_text().splitlines(keepends=True)]
+
+
+def _stacks(running: str) -> list[str]:
+    """Where each thread stood of tests that survived their time limits. Of others there is the name only."""
+    files = [file.read_text().splitlines(keepends=True) for file in sorted(Path(running).glob("*.stuck"))]
+    return [line for lines in files if len(lines) > 1 for line in lines]
 
 
 def environment() -> dict[str, str]:

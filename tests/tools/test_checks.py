@@ -106,7 +106,8 @@ def test_a_program_that_takes_too_long_is_ended_and_its_test_is_named(
     # No Python, whose start alone takes longer than the limit on a busy machine.
     waits = (
         "cd $GANTRY_RUNNING_TESTS; echo 'it was running tests/test_x.py::test_y since 12:00:00' > gw0;"
-        "echo 'tests/test_z.py::test_a failed at z.py:3' > pytest.failed; echo one line; exec sleep 100"
+        "echo 'tests/test_z.py::test_a failed at z.py:3' > pytest.failed; echo one > gw0.stuck;"
+        "echo one line; exec sleep 100"
     )
     assert checks.run("sh", "-c", waits) is False
     shown = capfd.readouterr().out
