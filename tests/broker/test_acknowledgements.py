@@ -26,13 +26,12 @@ from gantrymq.protocol.headers.send import RecallMessage, SendMessageAnswer
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.message_ids import parse_offset_message_id
 from gantrymq.simulation.world.disk import SimDisk
-from gantrymq.store.config import StoreConfig
 from gantrymq.store.message_store import MessageStore
 from gantrymq.transactions.rules.states import State
 from tests.broker.remoting.test_pop import ack, ask_pop, pop
 from tests.broker.remoting.test_send_reply import REPLIES, reply
 from tests.support.brokers import Cluster, on_broker, send_header, until
-from tests.support.places import HOST, durable, record, run
+from tests.support.places import HOST, durable, record, run, small
 from tests.support.safety import EVERYTHING, LateReplica
 from tests.support.sim_clock import SimClock, settle
 
@@ -279,7 +278,12 @@ def test_a_half_that_is_late_and_not_ended_is_open_when_it_is_safe() -> None:
 def test_a_delivery_by_the_broker_waits_until_it_is_safe(timer: bool) -> None:
     async def work() -> None:
         disk, clock, replica = SimDisk(), SimClock(), LateReplica(limit_ms=10, position=EVERYTHING)
-        config = StoreConfig("/store", mapped_file_size_commit_log=1 << 18, message_delay_level="1s 5s")
+        config = small(
+            "/store",
+            mapped_file_size_commit_log=1 << 18,
+            mapped_file_size_consume_queue=20_000,
+            message_delay_level="1s 5s",
+        )
         store = MessageStore.open(config, disk, clock, HOST, conditions=(replica,))
         disk.make_dirs("/store/config")
         rules = TimerRules(1000, 10**9, 10**8)

@@ -12,7 +12,7 @@ from gantrymq.message import properties
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.simulation.world.disk import SimDisk
 from tests.broker.delivery import test_delay, test_timer
-from tests.support.places import run
+from tests.support.places import run, small
 from tests.support.sim_clock import SimClock, settle
 
 STEPS_MS = (-5 * 86_400_000, -3_000, 3_600_000)
@@ -138,7 +138,7 @@ class NotedTimer(Timer):
 
     def __init__(self, disk: SimDisk, clock: SimClock) -> None:
         self.disk, self.clock, self.rules = disk, clock, test_timer.RULES
-        config = test_timer.StoreConfig("/store", mapped_file_size_commit_log=1 << 18)
+        config = small("/store", mapped_file_size_commit_log=1 << 18, mapped_file_size_consume_queue=20_000)
         self.store = test_timer.MessageStore.open(config, disk, clock, test_timer.HOST)
         disk.make_dirs("/store/config")
         time = SteadyTime(clock, lambda: self.store.appended)

@@ -13,9 +13,8 @@ from gantrymq.errors import ConfigError
 from gantrymq.message import system_topics
 from gantrymq.runtime.disk import read_whole, write_durably
 from gantrymq.simulation.world.disk import SimDisk
-from gantrymq.store.config import StoreConfig
 from gantrymq.store.message_store import MessageStore
-from tests.support.places import HOST, durable, record, run
+from tests.support.places import HOST, durable, record, run, small
 from tests.support.sim_clock import SimClock, settle
 
 DELAYS_MS = (1_000, 5_000, 10_000)
@@ -27,7 +26,12 @@ class Broker:
 
     def __init__(self, disk: SimDisk, clock: SimClock) -> None:
         self.disk, self.clock = disk, clock
-        config = StoreConfig("/store", mapped_file_size_commit_log=1 << 20, message_delay_level="1s 5s 10s")
+        config = small(
+            "/store",
+            mapped_file_size_commit_log=1 << 20,
+            mapped_file_size_consume_queue=20_000,
+            message_delay_level="1s 5s 10s",
+        )
         self.store = MessageStore.open(config, disk, clock, HOST)
         disk.make_dirs("/store/config")
         self.delay = DelayedDelivery(self.store, clock, disk, PATH, DELAYS_MS)

@@ -15,9 +15,8 @@ from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import TIMER
 from gantrymq.message.tags import java_hash
 from gantrymq.simulation.world.disk import SimDisk
-from gantrymq.store.config import StoreConfig
 from gantrymq.store.message_store import MessageStore
-from tests.support.places import HOST, durable, record, run
+from tests.support.places import HOST, durable, record, run, small
 from tests.support.sim_clock import SimClock, settle
 
 DAY_MS = 24 * 3600 * 1000
@@ -31,7 +30,7 @@ class Broker:
 
     def __init__(self, disk: SimDisk, clock: SimClock, rules: TimerRules = RULES) -> None:
         self.disk, self.clock, self.rules = disk, clock, rules
-        config = StoreConfig("/store", mapped_file_size_commit_log=1 << 18)
+        config = small("/store", mapped_file_size_commit_log=1 << 18, mapped_file_size_consume_queue=20_000)
         self.store = MessageStore.open(config, disk, clock, HOST)
         disk.make_dirs("/store/config")
         self.timer = TimedDelivery(self.store, clock, disk, rules, FILE_BYTES)
