@@ -206,6 +206,8 @@ TIMELESS = (
     "tests/test_guarantees.py", "tests/test_mypyc_build.py",
 )  # fmt: skip
 """Tests that compute, and simulations, which live in a time of their own."""
+INTEROP = "tests/interop"
+"""Has a stage of its own. Four processes need not read it to find that out."""
 
 
 def tests(arguments: list[str]) -> bool:
@@ -219,11 +221,12 @@ def spark_tests() -> bool:
     """The tests that share one Spark session, in a process of their own. No process beside them goes before theirs:
     Spark waits 10 s for each Python process that it starts, no setting changes that, and on a slow machine that is not
     long."""
-    return run(*PYTEST, "-m", f"spark and {WHOLE}", "-o", "cache_dir=.pytest_cache/spark")
+    elsewhere = [f"--ignore={place}" for place in (*TIMELESS, INTEROP)]
+    return run(*PYTEST, "-m", f"spark and {WHOLE}", "-o", "cache_dir=.pytest_cache/spark", *elsewhere)
 
 
 def other_tests(*options: str) -> bool:
-    return run(*PYTEST, *WORKERS, "-m", f"{WHOLE} and not spark", *options)
+    return run(*PYTEST, *WORKERS, "-m", f"{WHOLE} and not spark", f"--ignore={INTEROP}", *options)
 
 
 def timeless_tests(output: Path, before: Sequence[str]) -> bool:

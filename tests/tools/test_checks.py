@@ -45,12 +45,17 @@ def test_the_tests_of_ci_are_those_of_the_stage_tests(checks: ModuleType, monkey
     monkeypatch.setattr(checks, "run", run)
     assert checks.STAGES["types-and-tests"]([])
     pytests = [words[words.index("-m") + 1 :] for words in asked if words]
+    apart = [f"--ignore={place}" for place in checks.TIMELESS]
+    interop = f"--ignore={checks.INTEROP}"
     assert sorted(pytests) == sorted([
-        [f"spark and {checks.WHOLE}", "-o", "cache_dir=.pytest_cache/spark"],
+        [f"spark and {checks.WHOLE}", "-o", "cache_dir=.pytest_cache/spark", *apart, interop],
         [f"{checks.WHOLE} and not spark", *checks.TIMELESS],
-        [f"{checks.WHOLE} and not spark", *(f"--ignore={place}" for place in checks.TIMELESS)],
+        [f"{checks.WHOLE} and not spark", interop, *apart],
     ])  # fmt: skip
-    assert all((ROOT / place).exists() for place in checks.TIMELESS)
+    places = [ROOT / place for place in checks.TIMELESS]
+    files = [file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place])]
+    assert len(files) > len(places) and all(place.exists() for place in places)
+    assert not [file for file in files if re.search(r"mark\.spark|\bspark: Any", file.read_text())], "nothing runs them"
 
 
 def test_quick_stands_for_its_stages(checks: ModuleType) -> None:

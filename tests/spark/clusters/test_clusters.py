@@ -58,6 +58,8 @@ EVERYTHING = {
 }  # fmt: skip
 
 
+@pytest.mark.clusters
+@pytest.mark.timeout(900)
 def test_a_shipped_archive_on_local_cluster(name_servers: str, tmp_path: Path) -> None:
     python = make_python(tmp_path / "bare", with_package=False)
     assert drive(tmp_path, name_servers, "zip", "local-cluster[1,1,512]", python) == EVERYTHING
