@@ -452,7 +452,7 @@ def test_consumers_of_a_proxy_share_no_queues_with_those_of_remoting(tmp_path: P
     story(work, tmp_path)
 
 
-def test_a_call_that_finds_its_broker_away_says_so(tmp_path: Path) -> None:
+def test_a_call_that_finds_its_broker_away_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """To connect needs a task, which a call does not have: such calls were answered as defects of the proxy."""
 
     async def work(before: Before, client: GrpcClient) -> None:
@@ -463,7 +463,9 @@ def test_a_call_that_finds_its_broker_away_says_so(tmp_path: Path) -> None:
             await broker.broker.close()
         ended = await client.end("orders", *ids, COMMIT)
         sent = [(await client.send(message("orders", b"1"))).entries[0].status for _ in before.brokers]
-        for status in (ended, *sent):
+        received = [(await client.receive("orders", seconds=0))[0] for _ in before.brokers]
+        for status in (ended, *sent, *received):
             assert (status.code, "cannot reach" in status.message) == (Code.INTERNAL_ERROR, True), status
 
     story(work, tmp_path)
+    assert not [record for record in caplog.records if record.exc_info], "clients are told; the log of a proxy is not"

@@ -62,6 +62,26 @@ def test_what_a_stopped_task_starts_while_it_ends_is_stopped_too() -> None:
     asyncio.run(test())
 
 
+def test_a_failure_is_logged_unless_whoever_waits_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        owner = TaskGroupOwner("test")
+
+        async def fails(error: Exception) -> None:
+            raise error
+
+        told = owner.start("told", fails(ConnectionResetError("away")), told=OSError)
+        with pytest.raises(ConnectionResetError):
+            await told
+        for name, expected in (("alone", None), ("other", OSError)):
+            with pytest.raises(ValueError):
+                await owner.start(name, fails(ValueError("wrong")), told=expected)
+
+    asyncio.run(test())
+    assert [record.getMessage() for record in caplog.records] == [
+        "task test.alone died: wrong", "task test.other died: wrong"
+    ]  # fmt: skip
+
+
 def test_what_is_started_after_the_stop_does_not_begin() -> None:
     async def test() -> None:
         owner = TaskGroupOwner("test")

@@ -89,9 +89,11 @@ class Cluster:
         address = self._endpoint.routes.master(broker_name) or self._brokers.master(broker_name)
         return address is not None and self._endpoint.speaks_java(address)
 
-    def start_task(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """A task that ends with the proxy."""
-        return self._endpoint.tasks.start(name, work)
+    def start_task(
+        self, name: str, work: Coroutine[Any, Any, T], *, told: type[BaseException] | None = None
+    ) -> asyncio.Task[T]:
+        """A task that ends with the proxy. ``told``: see ``TaskGroupOwner.start``."""
+        return self._endpoint.tasks.start(name, work, told=told)
 
     # Membership in producer groups.
 

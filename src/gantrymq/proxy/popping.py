@@ -119,7 +119,7 @@ class RemotePops:
 
     async def pop(self, broker_name: str, wanted: PopRequest, reader: LiteReader | None) -> Sequence[Popped]:
         """See ``Messaging.pop``. The request goes on when this is cancelled: what it brings is given back."""
-        task = self._cluster.start_task("pop", self._ask(broker_name, wanted, reader))
+        task = self._cluster.start_task("pop", self._ask(broker_name, wanted, reader), told=Refused)
         try:
             answer = await asyncio.shield(task)
         except asyncio.CancelledError:

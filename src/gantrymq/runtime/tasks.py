@@ -58,8 +58,9 @@ class SharedWork(Generic[K, T]):
 
 
 class TaskGroupOwner:
-    """Owns the background tasks of one component. When a task fails, its name and error are logged. ``stop`` cancels
-    all tasks, for good: what is started later is cancelled before it begins."""
+    """Owns the background tasks of one component. When a task fails, its name and error are logged, unless somebody
+    waits for it who is told. ``stop`` cancels all tasks, for good: what is started later is cancelled before it
+    begins."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -67,17 +68,22 @@ class TaskGroupOwner:
         """In the order of their starts. There may be thousands of short ones, so each is found at once."""
         self._stopped = False
 
-    def start(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def start(
+        self, name: str, work: Coroutine[Any, Any, Any], *, told: type[BaseException] | None = None
+    ) -> asyncio.Task[Any]:
+        """``told``: errors of this type are no failure of the task: whoever waits for it gets them."""
         task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}.{name}")
         self._tasks[task] = None
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, told))
         if self._stopped:  # requests that were under way fail when the connections close, which is after the tasks
             task.cancel()
         return task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, told: type[BaseException] | None, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if told is None or not isinstance(error, told):
             log.error("task %s died: %s", task.get_name(), error, exc_info=error)
 
     async def stop(self) -> None:
