@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.transaction import EndTransaction
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.disk import OsDisk, Syncable
 from tests.support.brokers import Cluster, on_broker, until
 
 
@@ -89,6 +92,37 @@ def test_what_waits_is_delivered_once_behind_a_cut(tmp_path: Path, kind: object)
         assert found == [b"0", b"1", b"2"]
 
     on_broker(work, tmp_path)
+
+
+class _Slow:
+    def sync(self) -> None:
+        time.sleep(0.3)
+
+
+class SlowDisk(OsDisk):
+    """Its syncs in the background take long."""
+
+    def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
+        super().sync_later([_Slow(), *files], done)
+
+
+@pytest.mark.slow
+def test_a_role_changes_while_the_disk_is_slow(tmp_path: Path) -> None:
+    """The timer log was closed before its sync had begun. That ended the thread of all syncs, so nothing was
+    acknowledged any more, and the broker did not stop either."""
+
+    async def work(c: Cluster) -> None:
+        await c.create_topic("orders", queues=1)
+        assert (await c.send("orders", b"0", timed())).code == ResponseCode.SUCCESS
+        await until(lambda: end_of(c, "orders") == 1)
+        timer = c.broker.timer
+        assert timer is not None
+        await until(lambda: bool(timer._syncing))
+        for role in (Role.REPLICA, Role.PRIMARY):
+            await c.broker.become(role)
+        assert (await c.send("orders", b"1")).code == ResponseCode.SUCCESS
+
+    on_broker(work, tmp_path, disk=SlowDisk())
 
 
 def test_a_group_is_not_behind_the_end_of_a_queue_that_was_cut(tmp_path: Path) -> None:

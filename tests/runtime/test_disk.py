@@ -139,6 +139,43 @@ def test_a_failed_background_sync_is_reported(place: tuple[Disk, str]) -> None:
     assert isinstance(asyncio.run(scenario()), OSError)
 
 
+@pytest.mark.parametrize("way", ["closed meanwhile", "a defect"])
+def test_a_background_sync_that_cannot_work_is_no_end_of_all_others(place: tuple[Disk, str], way: str) -> None:
+    """A file was closed while the disk was slow: its sync raised what nobody expected, and ended the thread. Nothing
+    was acknowledged any more, and nothing was said."""
+    disk, root = place
+
+    class Broken:
+        def sync(self) -> None:
+            raise ValueError("a defect")
+
+    async def scenario() -> list[object]:
+        file = disk.open(f"{root}/a", create=True)
+        answers: list[object] = []
+        last = asyncio.Event()
+        disk.sync_later([file if way == "closed meanwhile" else Broken()], answers.append)
+        file.close()
+        disk.sync_later([], lambda error: (answers.append(error), last.set())[0])
+        async with asyncio.timeout(10):
+            await last.wait()
+        return answers
+
+    first, second = asyncio.run(scenario())
+    assert second is None
+    if way == "a defect":
+        assert isinstance(first, ValueError)
+    else:  # the thread may have been faster
+        assert first is None or (isinstance(first, StoreError) and "was closed before it was synced" in str(first))
+
+
+def test_a_closed_file_cannot_be_synced(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    file = disk.open(f"{root}/a", create=True)
+    file.close()
+    with pytest.raises(StoreError, match="a was closed before it was synced"):
+        file.sync()
+
+
 def test_two_holders_of_one_lock(place: tuple[Disk, str]) -> None:
     disk, root = place
     held = disk.lock(f"{root}/lock")

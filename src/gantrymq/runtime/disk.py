@@ -46,7 +46,8 @@ class File(Protocol):
         """
 
     def sync(self) -> None:
-        """Return once all data written so far is on stable storage. An error is final for the file's owner."""
+        """Return once all data written so far is on stable storage. An error is final for the file's owner. Raises
+        StoreError when the file is closed."""
 
     def close(self) -> None: ...
 
@@ -150,7 +151,7 @@ class Disk(Protocol):
     def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
         """Sync ``files`` in the background and then run ``done`` on the event loop with None or the error.
 
-        Calls are executed one after another, in order.
+        Calls are executed one after another, in order. Whatever a file raises is an error of its call alone.
         """
 
     def close(self) -> None:
@@ -337,7 +338,7 @@ def _sync_all(syncs: Syncs) -> None:
         try:
             for file in files:
                 file.sync()
-        except (OSError, StoreError) as failure:
+        except BaseException as failure:  # noqa: BLE001 # without this thread nothing would be acknowledged any more
             error = failure
         with contextlib.suppress(RuntimeError):  # the event loop was closed, and nothing waits for the result
             loop.call_soon_threadsafe(done, error)

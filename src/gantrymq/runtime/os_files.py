@@ -110,6 +110,8 @@ class OsFile:
             os.fdatasync(self._fd)
         except OSError as error:
             raise refusal(error, "to sync", self.path) from error
+        except ValueError as error:  # its descriptor is -1
+            raise StoreError(f"{self.path} was closed before it was synced") from error
 
     def close(self) -> None:
         if self._fd >= 0:

@@ -38,7 +38,7 @@ from gantrymq.message.message import StoredMessage
 from gantrymq.message.system_topics import TIMER
 from gantrymq.protocol.stored_message import scan
 from gantrymq.runtime.clock import Clock, Timer
-from gantrymq.runtime.disk import Disk
+from gantrymq.runtime.disk import Disk, Syncable
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.store.dispatch import Pending
 from gantrymq.store.message_store import MessageStore
@@ -113,6 +113,8 @@ class TimedDelivery:
         self._log = TimerLog(disk, store.path(TIMER_LOG), file_size, rules.precision_ms)
         self._timer: Timer | None = None
         self._sync_timer: Timer | None = None
+        self._syncing: list[Syncable] = []
+        """Files that a background sync has in hand."""
         self._slot: _Slot | None = None
         self._needed: int | None = None
         """Queue offset up to which messages must be noted before the next slot is delivered."""
@@ -180,7 +182,8 @@ class TimedDelivery:
         for timer in (self._timer, self._sync_timer):
             if timer is not None:
                 timer.cancel()
-        for file in (*self._log.unsynced(), self._file.file):
+        # A slow disk may not have begun with what it was given, and finds the files closed then.
+        for file in dict.fromkeys((*self._syncing, *self._log.unsynced(), self._file.file)):
             file.sync()
         self._log.close()
         self._file.file.close()
@@ -410,8 +413,8 @@ class TimedDelivery:
                 self._note(read_ms, self.check.queue_offset)
             except (StoreError, OSError) as error:
                 log.error("the progress of timer messages cannot be written at the moment: %s", error)
-        if self._uncounted and self._sync_timer is None and self._running:
-            self._sync_timer = self._clock.call_later(SYNC_SECONDS, self._sync)
+        if self._uncounted and self._running:
+            self._sync_later()
 
     def held_from(self) -> int:
         """Log offset of the first copy that is not counted."""
@@ -432,19 +435,29 @@ class TimedDelivery:
         check = TimerCheck(read_ms, queue_offset, self._clock.wall_ms(), self.check.changes + 1)
         self._file.write(check)
         self.check = check
+        self._sync_later()
+
+    def _sync_later(self) -> None:
         if self._sync_timer is None:
             self._sync_timer = self._clock.call_later(SYNC_SECONDS, self._sync)
 
     def _sync(self) -> None:
         self._sync_timer = None
-        if self._running:
-            self.settle(self._store.flushed)
-            self._disk.sync_later([*self._log.unsynced(), self._file.file], _synced)
+        if not self._running:
+            return
+        self.settle(self._store.flushed)
+        if self._syncing:  # the disk is slow: more calls would only wait behind that one
+            self._sync_later()
+            return
+        self._syncing = [*self._log.unsynced(), self._file.file]
+        self._disk.sync_later(self._syncing, self._synced)
 
-
-def _synced(error: BaseException | None) -> None:
-    if error is not None:
-        log.error("the timer log could not be synced; a power cut now would repeat deliveries: %s", error)
+    def _synced(self, error: BaseException | None) -> None:
+        if not self._running:
+            return  # ``close`` has synced them
+        self._syncing = []
+        if error is not None:
+            log.error("the timer log could not be synced; a power cut now would repeat deliveries: %s", error)
 
 
 def _is_second_copy(message: StoredMessage, unit: Unit, slot: _Slot, position: int) -> bool:

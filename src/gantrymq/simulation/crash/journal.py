@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from gantrymq.errors import StoreError
 from gantrymq.runtime.disk import Syncable
-from gantrymq.simulation.world.disk import SimDisk, SimFile, _Directory
+from gantrymq.simulation.world.disk import PowerCut, SimDisk, SimFile, _Directory
 from gantrymq.simulation.world.disk_content import SECTOR as GRAIN
 from gantrymq.simulation.world.disk_content import Content
 
@@ -187,7 +186,9 @@ class JournalDisk(SimDisk):
         try:
             for sync in work:
                 sync()
-        except (OSError, StoreError) as failure:
+        except PowerCut:
+            raise
+        except BaseException as failure:  # noqa: BLE001 # as the real one
             error = failure
         asyncio.get_running_loop().call_soon(done, error)
 

@@ -89,6 +89,8 @@ class SimFile:
         return max(offset, min(sectors) * SECTOR) if sectors else None
 
     def sync(self) -> None:
+        if self._closed:
+            raise StoreError(f"{self.path} was closed before it was synced")
         content = self._use()
         self._disk.happens()
         if self._disk.failures.sync_fails(self.path):
@@ -412,10 +414,11 @@ class SimDisk:
             try:
                 for file in files:
                     file.sync()
-            except (OSError, StoreError, PowerCut) as failure:
+            except PowerCut:
+                return
+            except BaseException as failure:  # noqa: BLE001 # as the real one
                 error = failure
-            if not isinstance(error, PowerCut):
-                loop.call_soon(done, error)
+            loop.call_soon(done, error)
 
         if self.hold_syncs or self._held:
             self._held.append(work)
