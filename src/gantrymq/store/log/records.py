@@ -107,15 +107,21 @@ def parse(data: bytes | memoryview, at: int, position: int) -> Parsed:
         raise CorruptRecord(position, "it is cut off") from error
     if properties_length < 0 or topic_end < topic_start or topic_end + 2 + properties_length != end:
         raise CorruptRecord(position, f"its parts do not add up to its {size} bytes")
+    topic = str(data[topic_start:topic_end], "utf-8", "replace")
+    if "/" in topic or "\0" in topic or topic in _NO_DIRECTORY:  # no checksum covers it
+        raise CorruptRecord(position, f"its topic {topic!r} cannot be the name of a directory")
     return (
         size,
-        str(data[topic_start:topic_end], "utf-8", "replace"),
+        topic,
         queue_id,
         queue_offset,
         sys_flag,
         stored,
         str(data[topic_end + 2 : end], "utf-8", "replace"),
     )
+
+
+_NO_DIRECTORY: Final = ("", ".", "..")
 
 
 def looks_torn(text: str) -> bool:
@@ -133,8 +139,8 @@ _ZERO_SECTOR: Final = "\0" * 64
 def is_good(data: bytes, at: int, position: int, size: int) -> bool:
     """Whether the ``size`` bytes at ``data[at:]`` are an intact record of log offset ``position``; a quick check.
 
-    As strict as ``parse``: a client cannot skip a record whose parts do not add up, so such a record would block all
-    messages behind it in the queue.
+    As strict as ``parse``, but for the name of the topic: a client cannot skip a record whose parts do not add up, so
+    such a record would block all messages behind it in the queue.
     """
     return are_good(data, position - at, ((position, size),))
 
