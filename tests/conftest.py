@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from gantrymq.build_info import COMPILED, PURE, build_info
 from gantrymq.client.connection import portals
-from tests.support import watched
+from tests.support import slow_disk, watched
 
 # A busy machine may stop us at any time for longer than the 200 ms that an example is given by default.
 settings.register_profile("gantrymq", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -89,8 +89,14 @@ def _our_variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(ours) and name != PURE}
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow-disk", type=float, metavar="SECONDS", help="each sync of a file takes so much longer")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Never test pure Python where the compiled core was asked for: a source that is edited meanwhile would do that."""
+    if (seconds := config.getoption("--slow-disk", None)) is not None:
+        slow_disk.make_slow(seconds)
     core = build_info()
     if os.environ.get(COMPILED) and not core.compiled and not core.why_pure:
         raise pytest.UsageError(f"{COMPILED} is set, and pure Python runs")
