@@ -238,14 +238,14 @@ def timeless_tests(output: Path, before: Sequence[str]) -> bool:
 
 def interop(arguments: list[str]) -> bool:
     if arguments:
-        return run(*PYTEST, "-rs", "-m", "interop", "tests/interop", *arguments)
+        return run(*PYTEST, "-rfEs", "-m", "interop", "tests/interop", *arguments)
     return run(BIN / "python", "-m", "tests.interop.compatibility", "--check")
 
 
 def interop_guarded(arguments: list[str]) -> bool:
     """The tests of ``interop`` that are about our servers, which enforce TLS and rights here. The released Go client
     has no TLS, so it is tested with users only."""
-    guarded = (*PYTEST, "-rs", "-m", "interop", "--guarded")
+    guarded = (*PYTEST, "-rfEs", "-m", "interop", "--guarded")
     done = run(*guarded, "--tls", "tests/interop", *arguments)
     return run(*guarded, "tests/interop/test_go_client.py", *arguments) and done
 

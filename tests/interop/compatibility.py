@@ -119,7 +119,7 @@ def load(directory: Path) -> list[Result]:
 
 
 def main() -> int:
-    """Run all groups, the one of the document last. The exit status is the worst one."""
+    """Run all groups, the one of the document last. The exit status: 1 when one of them failed."""
     given = [argument for argument in sys.argv[1:] if argument != "--check"]
     with tempfile.TemporaryDirectory() as directory:
         os.environ[RESULTS] = directory
@@ -129,14 +129,31 @@ def main() -> int:
             statuses = list(threads.map(lambda group: run(group, Path(directory), given), groups))
         if "--check" not in sys.argv[1:]:
             os.environ[WRITE] = "1"
-        return max(*statuses, run(Group.DOCUMENT, Path(directory), given))
+        statuses.append(run(Group.DOCUMENT, Path(directory), given))
+        failed = [group for group, status in zip([*groups, Group.DOCUMENT], statuses, strict=True) if status != 0]
+        for group in failed:
+            log = log_of(group, Path(directory)).read_text()
+            print(f"\n--- what failed in {group.value}:\n{what_failed(log)}", flush=True)
+        return 1 if failed else 0
+
+
+def log_of(group: Group, directory: Path) -> Path:
+    """Where a group's output goes."""
+    return directory / f"{group.value}.log"
+
+
+def what_failed(log: str) -> str:
+    """The part of pytest's output about failures. It is shown again at the end, where a long log is read first."""
+    begins = [found for word in ("= ERRORS =", "= FAILURES =") if (found := log.find(word)) >= 0]
+    told = log[min(begins, default=0) :].splitlines()
+    return "\n".join(line for line in told if not line.startswith("SKIPPED "))
 
 
 def run(group: Group, directory: Path, given: list[str]) -> int:
     """Run the tests of one group and show what pytest printed, in one piece. Its exit status."""
-    log = directory / f"{group.value}.log"
+    log = log_of(group, directory)
     command = [] if group is Group.SPARK else list(YIELDING)
-    command += [sys.executable, "-m", "pytest", "-m", "interop", "--durations=5", "-rs", "tests/interop"]
+    command += [sys.executable, "-m", "pytest", "-m", "interop", "--durations=5", "-rfEs", "tests/interop"]
     command += ["--group", group.value, "-o", f"cache_dir=.pytest_cache/{group.value}", *given]
     begun = time.monotonic()
     with log.open("w") as output:
