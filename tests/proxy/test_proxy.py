@@ -55,7 +55,6 @@ class Before:
         proxy = Proxy(config, Outside())
         address = await proxy.start()
         self.stack.push_async_callback(proxy.close)
-        await until(lambda: proxy.healthy)
         channel = await self.stack.enter_async_context(grpc.aio.insecure_channel(address))
         return proxy, GrpcClient(channel)
 

@@ -266,6 +266,19 @@ def test_nobody_makes_a_dead_letter_of_a_message_that_they_may_not_read(tmp_path
     story(work, tmp_path)
 
 
+@pytest.mark.slow
+def test_a_proxy_judges_the_first_call_after_its_start(tmp_path: Path) -> None:
+    """It was refused until the brokers and their users were known, and an official client ends then."""
+
+    async def play() -> None:
+        async with guarded(tmp_path) as place:
+            clients = [place.doors(key)[1] for key in (SHOP, ("shop", "wrong"))]
+            told = await asyncio.gather(*map(route, clients))
+            assert [status.code for status in told] == [Code.OK, Code.UNAUTHORIZED]
+
+    asyncio.run(play())
+
+
 async def unready(place: Guarded, words: str) -> None:
     """Nobody is served, whatever their secret, and the answer says why."""
 

@@ -80,6 +80,12 @@ class Cluster:
         """The addresses of all brokers that take writes."""
         return self._brokers.addresses()
 
+    async def known_masters(self) -> list[str]:
+        """The same. The name servers are asked when none is known."""
+        if not self.masters():
+            await self._looking.join("", self._brokers.look)
+        return self.masters()
+
     def name_at(self, address: str) -> str | None:
         """The name of the broker there."""
         return self._endpoint.routes.name_at(address) or self._brokers.name_at(address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from gantrymq.access.metrics import declare_access
@@ -35,6 +36,12 @@ from gantrymq.runtime.addresses import address_of, split_address
 from gantrymq.runtime.limits.client_limits import ClientLimits
 from gantrymq.runtime.tasks import TaskGroupOwner
 
+log = logging.getLogger("gantrymq.proxy")
+
+FIRST_LOOK_SECONDS: Final = 5.0
+"""How long clients wait while a proxy that has just started looks for brokers, and reads their users. Some clients end
+when their first call is refused."""
+FIRST_LOOK_STEP_SECONDS: Final = 0.02
 GRACE_SECONDS: Final = 2.0
 """How long calls that are under way may last when the proxy stops."""
 CLIENTS: Final[Metric] = Metric(
@@ -82,7 +89,8 @@ class Proxy:
         return self._cluster.reachable and (self._users is None or self._users.known)
 
     async def start(self) -> str:
-        """Listen. Returns the address; raises Unreachable when the port is in use."""
+        """Listen, and answer calls as soon as a broker is connected and its users are known, or ``FIRST_LOOK_SECONDS``
+        have passed. Returns the address; raises Unreachable when the port is in use."""
         address = await self._server.listen(self._config.bind, self._config.grpc_port)
         self._cluster.start()
         users = self._users
@@ -92,12 +100,26 @@ class Proxy:
         methods = methods_of(self._messaging, calls, self._clients, self._held, self._clock, own)
         health = Health(self._clock, lambda: not self.healthy)
         services = {SERVICE: methods, HEALTH_SERVICE: health.methods()}
-        self._server.serve({**services, **reflection([*services, *REFLECTION_SERVICES])})
         self._tasks.start("look", self._look())
         self._tasks.start("orphans", Orphans(self._cluster, self._held).keep())
-        if users is not None:
-            self._tasks.start("users", users.keep())
+        try:
+            await self._first_look()
+        except BaseException:
+            await self.close()
+            raise
+        self._server.serve({**services, **reflection([*services, *REFLECTION_SERVICES])})
         return address
+
+    async def _first_look(self) -> None:
+        clock, until = self._clock, self._clock.monotonic() + FIRST_LOOK_SECONDS
+        while not self._cluster.reachable and clock.monotonic() < until:
+            await clock.sleep(FIRST_LOOK_STEP_SECONDS)
+        if self._users is not None:
+            self._tasks.start("users", self._users.keep())
+        while not self.healthy and clock.monotonic() < until:
+            await clock.sleep(FIRST_LOOK_STEP_SECONDS)
+        if not self._cluster.reachable:
+            log.warning("no broker is connected yet; calls are refused until one is")
 
     async def close(self) -> None:
         await self._tasks.stop()

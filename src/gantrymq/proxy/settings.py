@@ -95,7 +95,7 @@ class ClusterSettings:
         return TopicConfig.decode(answer.body).attributes or {}, FRESH_SECONDS
 
     async def _ask_group(self, group: str) -> tuple[GroupRules, float]:
-        masters = self._cluster.masters()
+        masters = await self._cluster.known_masters()
         if not masters:
             raise Refused(Refusal.UNAVAILABLE, f"settings of group {group}: no broker is known yet")
         refused: Refused | None = None
