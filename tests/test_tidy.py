@@ -128,6 +128,20 @@ def test_a_port_that_is_free_has_one_home() -> None:
     assert not bad, f"use gantrymq.demo.ports.free_port: {bad}"
 
 
+def test_a_program_with_listeners_writes_whole_lines() -> None:
+    """Each argument of ``print`` may be a write of its own, as with PYTHONUNBUFFERED, and so is the end of the line.
+    Threads of listeners mix them, and a test that reads such lines waits for one that never comes."""
+    bad = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, text in texts().items()
+        if path.suffix == ".py" and "PushConsumer(" in text and "print(" in text
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if "PushConsumer(" in node.value and "print(" in node.value
+    ]
+    assert not bad, f"write one string, with the end of its line: {bad}"
+
+
 def test_no_module_is_too_long() -> None:
     long = {
         str(path.relative_to(ROOT)): lines

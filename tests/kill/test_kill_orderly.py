@@ -28,7 +28,8 @@ from gantrymq import PushConsumer
 from gantrymq.message.heartbeat import ConsumeFromWhere
 def listener(messages):
     for message in messages:
-        print(message.queue.queue_id, message.body.decode(), flush=True)
+        sys.stdout.write(f"{message.queue.queue_id} {message.body.decode()}\\n")  # one write: a thread for each queue
+        sys.stdout.flush()
 with PushConsumer("in-order", name_servers=sys.argv[1], listener=listener, orderly=True,
                   from_where=ConsumeFromWhere.FIRST_OFFSET).subscribe("Ordered"):
     time.sleep(600)
