@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import gc
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -166,6 +169,42 @@ def test_a_background_sync_that_cannot_work_is_no_end_of_all_others(place: tuple
         assert isinstance(first, ValueError)
     else:  # the thread may have been faster
         assert first is None or (isinstance(first, StoreError) and "was closed before it was synced" in str(first))
+
+
+def test_a_file_that_is_closed_while_it_is_synced_is_synced_and_closed_behind_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its descriptor ended at once. The sync failed, or it was one of the file that got the same number."""
+    first, second = (OsDisk().open(str(tmp_path / name), create=True) for name in "ab")
+    begun, go_on, synced = threading.Event(), threading.Event(), []
+
+    def slow(descriptor: int) -> None:
+        begun.set()
+        assert go_on.wait(10)
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    with ThreadPoolExecutor() as threads:
+        syncing = threads.submit(first.sync)
+        assert begun.wait(10)
+        first.close()
+        with pytest.raises((OSError, StoreError)):
+            first.write(b"x", 0)
+        with pytest.raises(StoreError, match="was closed before it was synced"):
+            first.sync()
+        third = OsDisk().open(str(tmp_path / "c"), create=True)
+        go_on.set()
+        syncing.result(10)
+    assert synced == [str(tmp_path / "a")]
+    assert str(tmp_path / "a") not in map(_target, os.listdir("/proc/self/fd"))
+    for file in (second, third):
+        file.close()
+
+
+def _target(descriptor: str) -> str:
+    with contextlib.suppress(FileNotFoundError):
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    return ""
 
 
 def test_a_closed_file_cannot_be_synced(place: tuple[Disk, str]) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
 from collections.abc import Iterator
 from struct import Struct
 
@@ -49,11 +50,17 @@ def refusals(what: str, path: str) -> Iterator[None]:
 class OsFile:
     """A file of the operating system."""
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("_change", "_ending", "_fd", "_syncs", "path")
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self._fd = fd
+        self._change = threading.Lock()
+        self._syncs = 0
+        """Those that run, in other threads."""
+        self._ending = -1
+        """The descriptor of a file that was closed while it is synced. It ends behind the sync, which must not sync the
+        file that gets its number next, and say that this one is synced."""
 
     def read(self, size: int, offset: int) -> bytes:
         data = os.pread(self._fd, size, offset)
@@ -106,17 +113,29 @@ class OsFile:
             return offset  # the file system cannot tell where holes are
 
     def sync(self) -> None:
+        with self._change:
+            fd = self._fd
+            if fd < 0:
+                raise StoreError(f"{self.path} was closed before it was synced")
+            self._syncs += 1
         try:
-            os.fdatasync(self._fd)
+            os.fdatasync(fd)
         except OSError as error:
             raise refusal(error, "to sync", self.path) from error
-        except ValueError as error:  # its descriptor is -1
-            raise StoreError(f"{self.path} was closed before it was synced") from error
+        finally:
+            with self._change:
+                self._syncs -= 1
+                if self._ending >= 0 and self._syncs == 0:
+                    os.close(self._ending)
+                    self._ending = -1
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        with self._change:
+            fd, self._fd = self._fd, -1
+            if fd >= 0 and self._syncs == 0:
+                os.close(fd)
+            elif fd >= 0:
+                self._ending = fd
 
     def __del__(self) -> None:
         # A store that was abandoned (an error, a test of a crash) must not keep its descriptors until the process ends.
