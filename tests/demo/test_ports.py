@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
+
+import pytest
 
 from gantrymq.demo import ports
 from tests.support.tied import tied
@@ -51,3 +54,13 @@ def test_a_process_gives_back_its_oldest_port() -> None:
         assert answer(process) == oldest
         process.communicate()
     assert len(ports._reserved) == ports._KEPT
+
+
+def test_a_file_system_without_locks_is_no_reason_to_have_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every port was called taken, and the person was told to end servers."""
+
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(ports.fcntl, "lockf", no_locks)
+    assert ports.free_port()

@@ -55,8 +55,10 @@ def _reserve(port: int) -> bool:
     if file is not None:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
-        except OSError:
+        except (BlockingIOError, PermissionError):
             return False
+        except OSError:
+            pass  # this file system has no locks, so nothing is reserved; the port may be used all the same
     _reserved.append(port)
     if len(_reserved) > _KEPT:
         _give_back(_reserved.popleft())
@@ -66,7 +68,8 @@ def _reserve(port: int) -> bool:
 def _give_back(port: int) -> None:
     file = _reservations()
     if file is not None and port not in _reserved:
-        fcntl.lockf(file, fcntl.LOCK_UN, 1, port)
+        with suppress(OSError):
+            fcntl.lockf(file, fcntl.LOCK_UN, 1, port)
 
 
 @cache
