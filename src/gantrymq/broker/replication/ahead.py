@@ -52,6 +52,8 @@ class Ahead:
         """Bytes of the file when it was written anew."""
         self._noted = NOWHERE
         """Where the file ends: log offset, and queue offset of the next op message."""
+        self._ops = NOWHERE
+        """A log offset, and the queue offset of the first op message that does not lie before it."""
         self.decisions: Final = DecisionsAhead(store)
 
     @property
@@ -70,8 +72,11 @@ class Ahead:
         """Read the next piece, if there is one."""
         self.load()
         self._linked.look_ahead(PIECE_BYTES)
-        end = self._store.queue_end(OP, 0, self._linked.ahead)
-        self.decisions.look_ahead(end)
+        ahead = self._linked.ahead
+        if ahead != self._ops[0]:  # most looks find nothing new, and to search the queue is what costs
+            self._ops = ahead, self._store.queue_end(OP, 0, ahead)
+        if self.decisions.next_op < self._ops[1]:
+            self.decisions.look_ahead(self._ops[1])
         self._looks += 1
         if self._looks >= NOTE_LOOKS or 0 <= self._file.end <= self._linked.ahead - NOTE_BYTES:
             self.note()
@@ -123,7 +128,7 @@ class Ahead:
                 all_of.targets.extend(of_block.targets)
             for queue_offset, known in block.decisions:
                 decisions.add(queue_offset, known)
-        self._noted = NOWHERE
+        self._noted = self._ops = NOWHERE
         if blocks:
             last = blocks[-1]
             self._noted = last.end, last.next_op
