@@ -12,6 +12,11 @@ import pytest
 
 from gantrymq import Admin
 from gantrymq.demo.ports import free_port
+from gantrymq.protocol.bodies.heartbeat import ConsumerIdList
+from gantrymq.protocol.codes import RequestCode, ResponseCode
+from gantrymq.protocol.headers.consumer import ConsumerListByGroup
+from gantrymq.protocol.headers.send import SendMessageAnswer
+from gantrymq.protocol.headers.tools import ClientOfGroup, ConsumeDirectly
 from gantrymq.runtime.tls.settings import ENVIRONMENT
 from tests.interop import guarded, secured
 from tests.interop.five_clients import CLIENTS
@@ -19,9 +24,18 @@ from tests.interop.jars import NotHere
 from tests.interop.ours import GantryCluster
 from tests.interop.process import Process, poll
 from tests.runtime.tls.peers import file
+from tests.support.brokers import new_client, send_header
 
 EVERYTHING = {"normal 0", "normal 1", "normal 2", "ordered", "delayed", "committed", "checked"}
 FIRST_CHECK_MS = 2000
+NO_ANSWER = "did not answer within 5 s"
+TO_TOOLS = {
+    "java": (".java", "CR_SUCCESS"),
+    "go": ("goroutine", "NOT_IMPLEMENTED"),
+    "node": ("mock stack", "NOT_IMPLEMENTED"),
+    "python": (NO_ANSWER, NO_ANSWER),
+}
+"""What tools get for a question for stack traces, and for one to consume a message directly; in docs/grpc.md, too."""
 UNKNOWN_TOPIC = {"python": "failed to fetch topic:Nothing route."}
 """What a client says that keeps the code of the answer to itself."""
 
@@ -121,8 +135,37 @@ def play(client: str, place: Place, directory: Path) -> None:
         for consumer in ("push", "simple"):
             bodies = [entry["text"] for entry in driver.steps(consumer)]
             assert len(bodies) == len(set(bodies)), "none came twice"
+        if not place.account:
+            stacks, verified = asyncio.run(questions(place.cluster.broker_address, topic, driver))
+            assert (TO_TOOLS[client][0] in stacks, TO_TOOLS[client][1] in verified) == (True, True), (stacks, verified)
     finally:
         driver.kill()
+
+
+async def questions(broker: str, topic: str, driver: Process) -> tuple[str, str]:
+    """The answers of the push consumer to the two questions that tools have for it."""
+    client, group = new_client(), f"{topic}-push"
+    try:
+        listed = await client.call(
+            broker, RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerListByGroup(consumer_group=group), timeout_ms=5000
+        )
+        (member,) = ConsumerIdList.decode(listed.body).consumer_id_list
+        stack = ClientOfGroup(consumer_group=group, client_id=member, jstack_enable=True)
+        stacks = await client.call(broker, RequestCode.GET_CONSUMER_RUNNING_INFO, stack, timeout_ms=8000)
+        sent = await client.call(
+            broker, RequestCode.SEND_MESSAGE_V2, send_header(topic, "TAGS\x01five\x02"), b"for tools", timeout_ms=5000
+        )
+        await asyncio.to_thread(poll, lambda: "for tools" in said(driver, "push"), "the message of the tool")
+        asked = ConsumeDirectly(
+            consumer_group=group, client_id=member, msg_id=sent.header(SendMessageAnswer).msg_id,
+            broker_name="broker-a",
+        )  # fmt: skip
+        verified = await client.call(broker, RequestCode.CONSUME_MESSAGE_DIRECTLY, asked, timeout_ms=8000)
+    finally:
+        await client.close()
+    times = [entry["text"] for entry in driver.steps("push")].count("for tools")
+    assert times == (2 if verified.code == ResponseCode.SUCCESS else 1)
+    return tuple(answer.remark or answer.body.decode() for answer in (stacks, verified))  # type: ignore[return-value]
 
 
 def said(driver: Process, step: str) -> set[str]:

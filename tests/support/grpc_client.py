@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import hmac
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -52,6 +52,8 @@ class GrpcClient:
     client_id: str = "client-1"
     key: tuple[str, str] | None = None
     commands: asyncio.Queue[service.TelemetryCommand] = field(default_factory=asyncio.Queue)
+    say: Callable[[service.TelemetryCommand], Awaitable[None]] = field(init=False)
+    """Writes to the stream of ``telemetry``."""
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
@@ -139,6 +141,7 @@ class GrpcClient:
             f"/{SERVICE}/Telemetry", service.TelemetryCommand.SerializeToString, service.TelemetryCommand.FromString
         )
         stream = method(metadata=self.headers)
+        self.say = stream.write
         with contextlib.suppress(grpc.aio.AioRpcError):  # the door may have refused already
             await stream.write(service.TelemetryCommand(settings=settings))
         answer = await stream.read()

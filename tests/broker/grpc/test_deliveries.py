@@ -31,7 +31,7 @@ class Acks:
 
 
 def held(clock: LabClock, *, noting: bool = True) -> tuple[HeldDeliveries, Acks, GrpcClient, ReceiptHandle]:
-    acks, client = Acks(), GrpcClient("c", None, "127.0.0.1:1", "JAVA", 0)
+    acks, client = Acks(), GrpcClient("c", None, "127.0.0.1:1", "JAVA", clock)
     deliveries = HeldDeliveries(acks, clock, {}.get, lambda broker_name: noting)  # type: ignore[arg-type]
     handle = ReceiptHandle(0, clock.wall_ms(), 60_000, 3, "0", "broker-a", 0, 5)
     deliveries.hold(client, PopDelivery("g", "t", 0, 5, str(handle)), handle)
@@ -110,7 +110,8 @@ def resumed(clock: LabClock, known: dict[str, GrpcClient]) -> tuple[HeldDeliveri
 
 
 def test_a_door_that_starts_anew_renews_at_once_and_knows_the_first_handle() -> None:
-    clock, client = LabClock(), GrpcClient("c", None, "127.0.0.1:1", "JAVA", 0)
+    clock = LabClock()
+    client = GrpcClient("c", None, "127.0.0.1:1", "JAVA", clock)
     known: dict[str, GrpcClient] = {}
     deliveries, acks, first = resumed(clock, known)
     assert [ms for _, ms, _ in acks.asked] == [RENEWED_FOR_MS]

@@ -13,9 +13,12 @@ from typing import Final
 
 from gantrymq.access.values import User
 from gantrymq.broker.client import Check
+from gantrymq.broker.grpc.consumers import CONSUMERS, running_of
 from gantrymq.broker.grpc.outgoing import message_of
+from gantrymq.broker.grpc.questions import Questions, refused, sent_to
 from gantrymq.broker.pushes import (
     AnswerDone,
+    ConsumerAnswer,
     DirectConsumption,
     OffsetReset,
     PositionsDone,
@@ -23,9 +26,16 @@ from gantrymq.broker.pushes import (
     ReplyDone,
     RunningInfoQuestion,
 )
-from gantrymq.grpc.definition_pb2 import ClientType, MessageType, Settings
-from gantrymq.grpc.service_pb2 import RecoverOrphanedTransactionCommand, TelemetryCommand
+from gantrymq.grpc.definition_pb2 import MessageType, Settings
+from gantrymq.grpc.service_pb2 import (
+    PrintThreadStackTraceCommand,
+    ReconnectEndpointsCommand,
+    RecoverOrphanedTransactionCommand,
+    TelemetryCommand,
+    VerifyMessageCommand,
+)
 from gantrymq.message.message import StoredMessage
+from gantrymq.protocol.codes import ResponseCode
 from gantrymq.protocol.hosts import pack_host
 from gantrymq.protocol.stored_message import decode_record
 from gantrymq.runtime.clock import Clock
@@ -41,20 +51,13 @@ NAME_MAX: Final = 512
 """Characters of a name that is noted with each delivery that is prolonged."""
 _numbers = itertools.count(FIRST_ID)
 
-_CONSUMERS: Final = frozenset(
-    {
-        ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER, ClientType.LITE_PUSH_CONSUMER,
-        ClientType.LITE_SIMPLE_CONSUMER,
-    }
-)  # fmt: skip
-
 
 class GrpcClient:
     """What the broker knows of a client; see ``broker.client.Connection``."""
 
     protocol: Final = "grpc"
 
-    def __init__(self, client_id: str, user: User | None, address: str, language: str, now: float) -> None:
+    def __init__(self, client_id: str, user: User | None, address: str, language: str, clock: Clock) -> None:
         self.id: Final = next(_numbers)
         self.client_id: Final = client_id
         self.address = address
@@ -62,13 +65,15 @@ class GrpcClient:
         self.language: Final = language
         self.alive = True
         self.user = user
-        self.heard_at = now
+        self.since_ms: Final = clock.wall_ms()
+        self.heard_at = clock.monotonic()
         """Seconds by the monotonic clock of the last call."""
         self.settings: Settings | None = None
         """What it said last; None: it has not said it yet."""
         self.topics: set[str] = set()
         """Those that it sends messages of transactions to, and those of its settings, if it is a producer."""
         self._commands: asyncio.Queue[TelemetryCommand | None] | None = None
+        self._questions = Questions(clock, client_id)
 
     @property
     def name(self) -> str:
@@ -83,7 +88,7 @@ class GrpcClient:
 
     @property
     def is_consumer(self) -> bool:
-        return self.settings is not None and self.settings.client_type in _CONSUMERS
+        return self.settings is not None and self.settings.client_type in CONSUMERS
 
     # The stream of commands. The newest one counts.
 
@@ -125,17 +130,47 @@ class GrpcClient:
             )
         )
 
+    # Questions of tools.
+
+    def running_info(self, question: RunningInfoQuestion, seconds: float, done: AnswerDone) -> None:
+        if not question.with_stacks:
+            done(ConsumerAnswer(ResponseCode.SUCCESS, self._running()))
+        elif self._can_be_asked(done) and (nonce := self._questions.stack(self._running, seconds, done)):
+            asks = PrintThreadStackTraceCommand(nonce=nonce)
+            self.command(TelemetryCommand(print_thread_stack_trace_command=asks))
+
+    def consume_directly(self, question: DirectConsumption, seconds: float, done: AnswerDone) -> None:
+        stored = question.message
+        if stored is None:
+            done(refused("say which message shall be consumed: the request has no message id"))
+        elif self._can_be_asked(done):
+            asks = VerifyMessageCommand(message=message_of(stored, sent_to(stored, question.group)))
+            if nonce := self._questions.verify(seconds, done):
+                asks.nonce = nonce
+                self.command(TelemetryCommand(verify_message_command=asks))
+
+    def answered(self, said: TelemetryCommand) -> None:
+        """It answers a question."""
+        self._questions.answered(said)
+
+    def _running(self, stack: str | None = None) -> bytes:
+        return running_of(self.settings or Settings(), self.since_ms, stack).encode()
+
+    def _can_be_asked(self, done: AnswerDone) -> bool:
+        if not self.writable:
+            done(refused(f"the client {self.client_id} has no open Telemetry stream, or does not read it"))
+        return self.writable
+
+    def gone(self) -> None:
+        """It is not asked again, and what it was asked has no answer any more."""
+        self.alive = False
+        self._questions.close()
+
     # Clients of gRPC share no queues, and keep no offsets; the protocol has no question for these.
 
     def members_changed(self, group: str) -> None: ...
 
     def reset_offsets(self, reset: OffsetReset) -> None: ...
-
-    def running_info(self, question: RunningInfoQuestion, seconds: float, done: AnswerDone) -> None:
-        done(None)
-
-    def consume_directly(self, question: DirectConsumption, seconds: float, done: AnswerDone) -> None:
-        done(None)
 
     def positions(self, group: str, topic: str, seconds: float, done: PositionsDone) -> None:
         done(None)
@@ -162,7 +197,7 @@ class GrpcClients:
         if client is None:
             if len(self._clients) >= MAX_CLIENTS:
                 return None
-            client = self._clients[key] = GrpcClient(client_id, user, address, language, now)
+            client = self._clients[key] = GrpcClient(client_id, user, address, language, self._clock)
         client.heard_at, client.user = now, user
         if client.address != address:  # it has opened another connection
             client.address, client.host = address, pack_host(address)
@@ -176,7 +211,7 @@ class GrpcClients:
     def drop(self, client: GrpcClient) -> None:
         """It says goodbye, or is silent for too long."""
         if self._clients.pop(_key(client.client_id, client.user), None) is client:
-            client.alive = False
+            client.gone()
             self._gone(client)
 
     def expire(self, silent_s: float) -> None:
@@ -188,9 +223,11 @@ class GrpcClients:
                 self.drop(client)
 
     def close(self) -> None:
-        """End every stream."""
+        """End every stream. Clients that know the command renew their connection then, to another door if there is one;
+        others do so when the connection ends. Apache's proxy does not say it."""
         for client in self:
-            client.alive = False
+            client.command(TelemetryCommand(reconnect_endpoints_command=ReconnectEndpointsCommand()))
+            client.gone()
             if client.has_stream:
                 client.open_stream().put_nowait(None)
 

@@ -38,7 +38,6 @@ GIVEN_BACK_MS: Final = 1_000
 FIRST_ATTEMPTS: Final = 17
 """Deliveries to a group that does not exist yet: the first one and 16 more."""
 NEW_GROUP: Final = GroupRules(in_order=False, attempts=FIRST_ATTEMPTS)
-SQL92: Final = "SQL92"
 TAG: Final = "TAG"
 POLLING_FULL: Final = "too many requests wait for messages of this group"
 

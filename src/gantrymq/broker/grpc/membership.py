@@ -13,12 +13,13 @@ from typing import Final
 from gantrymq.access.operations import JOIN, SEND
 from gantrymq.broker.grpc.calls import Caller, Calls, failed
 from gantrymq.broker.grpc.clients import UNSENT_MAX, GrpcClient, GrpcClients
+from gantrymq.broker.grpc.consumers import CONSUMERS, consumer_of
 from gantrymq.broker.grpc.incoming import check_group, check_topic
-from gantrymq.broker.grpc.local import NEW_GROUP, SQL92
+from gantrymq.broker.grpc.local import NEW_GROUP
 from gantrymq.broker.grpc.messaging import Messaging
 from gantrymq.broker.grpc.settings import answer_of
 from gantrymq.broker.grpc.statuses import REFUSED, Rejected, ok
-from gantrymq.grpc.definition_pb2 import ClientType, Code, FilterType, Settings, SubscriptionEntry
+from gantrymq.grpc.definition_pb2 import Code, Settings
 from gantrymq.grpc.service_pb2 import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -28,7 +29,7 @@ from gantrymq.grpc.service_pb2 import (
 )
 from gantrymq.grpc.serving.call import Requests
 from gantrymq.grpc.serving.methods import Context
-from gantrymq.message.heartbeat import ConsumerData, ConsumeType, Heartbeat, ProducerData, SubscriptionData
+from gantrymq.message.heartbeat import Heartbeat, ProducerData
 from gantrymq.runtime.clock import Clock
 
 FIRST_WORD_SECONDS: Final = 3.0
@@ -76,6 +77,7 @@ class Membership:
         try:
             async for said in requests:
                 if not said.HasField("settings"):
+                    caller.client.answered(said)
                     continue
                 if commands.qsize() >= UNSENT_MAX:  # it speaks, and reads nothing
                     break
@@ -116,11 +118,16 @@ class Membership:
         return HeartbeatResponse(status=ok())
 
     async def _beat(self, client: GrpcClient) -> None:
-        consumers = [_consumer_of(client.settings, self._clock.wall_ms())] if client.is_consumer else []
+        settings = client.settings
+        consumers = (
+            []
+            if settings is None or settings.client_type not in CONSUMERS
+            else [consumer_of(settings, self._clock.wall_ms())]
+        )
         data = Heartbeat(
             client_id=client.client_id,
             producer_data_set=[ProducerData(group_name=topic) for topic in sorted(client.topics)],
-            consumer_data_set=[one for one in consumers if one is not None],
+            consumer_data_set=consumers,
         )
         await self._messaging.join(client, data)
 
@@ -136,22 +143,3 @@ class Membership:
         """The client says goodbye."""
         self._clients.drop(caller.client)
         return NotifyClientTerminationResponse(status=ok())
-
-
-def _consumer_of(settings: Settings | None, now_ms: int) -> ConsumerData | None:
-    if settings is None:
-        return None
-    simple = settings.client_type in (ClientType.SIMPLE_CONSUMER, ClientType.LITE_SIMPLE_CONSUMER)
-    return ConsumerData(
-        group_name=settings.subscription.group.name,
-        consume_type=ConsumeType.PULL if simple else ConsumeType.PUSH,
-        subscription_data_set=[_subscription_of(entry, now_ms) for entry in settings.subscription.subscriptions],
-    )
-
-
-def _subscription_of(entry: SubscriptionEntry, now_ms: int) -> SubscriptionData:
-    if entry.expression.type == FilterType.SQL:
-        return SubscriptionData(
-            topic=entry.topic.name, sub_string=entry.expression.expression, sub_version=now_ms, expression_type=SQL92
-        )
-    return SubscriptionData.of_tags(entry.topic.name, entry.expression.expression or "*", now_ms)

@@ -8,12 +8,13 @@ from typing import Final
 
 from gantrymq.access.operations import POP
 from gantrymq.access.values import User
+from gantrymq.broker.filtering.selection import SQL92
 from gantrymq.broker.grpc.calls import Caller
 from gantrymq.broker.grpc.clients import GrpcClient
 from gantrymq.broker.grpc.deliveries import HeldDeliveries
 from gantrymq.broker.grpc.incoming import check_group, check_topic
 from gantrymq.broker.grpc.lite import reader_of
-from gantrymq.broker.grpc.local import GIVEN_BACK_MS, SQL92, TAG
+from gantrymq.broker.grpc.local import GIVEN_BACK_MS, TAG
 from gantrymq.broker.grpc.messaging import Messaging, Popped
 from gantrymq.broker.grpc.outgoing import message_of, set_ms
 from gantrymq.broker.grpc.settings import RECEIVE_BATCH
