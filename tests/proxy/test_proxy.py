@@ -19,14 +19,20 @@ from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import Code, Message, MessageType, Permission, TransactionResolution
 from gantrymq.message import flags
 from gantrymq.message.receipt_handle import parse
+from gantrymq.nameserver.config import NameServerConfig
+from gantrymq.nameserver.nameserver import NameServer
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.files.groups import Group
 from gantrymq.protocol.headers.consumer import ConsumerListByGroup
 from gantrymq.protocol.headers.tools import ProducerGroupOnly
 from gantrymq.protocol.stored_message import scan
+from gantrymq.proxy import proxy as proxy_module
 from gantrymq.proxy.config import ProxyConfig
 from gantrymq.proxy.proxy import Proxy
 from gantrymq.proxy.transactions import place_in
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.disk import OsDisk
+from gantrymq.runtime.network import TcpNetwork
 from tests.support.brokers import Cluster, cluster, until
 from tests.support.grpc_client import GrpcClient, consumer, message, producer, resource
 
@@ -468,3 +474,38 @@ def test_a_call_that_finds_its_broker_away_says_so(tmp_path: Path, caplog: pytes
 
     story(work, tmp_path)
     assert not [record for record in caplog.records if record.exc_info], "clients are told; the log of a proxy is not"
+
+
+def test_a_proxy_that_is_started_before_everything_else_says_so_and_serves_when_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxy_module, "FIRST_LOOK_SECONDS", 0.3)
+    port = free_port()
+    name_server = f"127.0.0.1:{port}"
+
+    async def play() -> None:
+        async with asyncio.timeout(60), AsyncExitStack() as stack:
+            config = ProxyConfig(name_servers=(name_server,), bind="127.0.0.1", grpc_port=0)
+            proxy = Proxy(config, Outside())
+            address = await proxy.start()
+            stack.push_async_callback(proxy.close)
+            client = GrpcClient(await stack.enter_async_context(grpc.aio.insecure_channel(address)))
+            assert not proxy.healthy
+            status = (await route(client)).status
+            assert status.code != Code.OK and name_server in status.message, status
+            servers = NameServer(
+                NameServerConfig(listen_host="127.0.0.1", listen_port=port), TcpNetwork(), SystemClock(), OsDisk()
+            )
+            await servers.start()
+            stack.push_async_callback(servers.close)
+            running = await stack.enter_async_context(cluster(tmp_path, namesrv_addr=name_server))
+            await running.create_topic("orders")
+
+            async def served() -> bool:
+                return (await route(client)).status.code == Code.OK
+
+            await until(served)
+            assert (await client.send(message("orders", b"one"))).status.code == Code.OK
+            assert proxy.healthy
+
+    asyncio.run(play())
