@@ -11,6 +11,7 @@ import grpc.aio
 import pytest
 
 from gantrymq.broker.grpc import questions
+from gantrymq.broker.pushes import ConsumerAnswer
 from gantrymq.demo.ports import free_port
 from gantrymq.grpc import service_pb2 as service
 from gantrymq.grpc.definition_pb2 import ClientType, Code, Settings, Status
@@ -18,6 +19,7 @@ from gantrymq.protocol.bodies.progress import ConsumedDirectly, ConsumerRunning
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.headers.tools import ClientOfGroup, ConsumeDirectly
+from tests.broker.transaction_lab import LabClock
 from tests.support.brokers import Cluster, cluster
 from tests.support.grpc_client import GrpcClient, consumer, message
 
@@ -230,3 +232,15 @@ def test_a_door_that_stops_tells_its_clients_to_connect_again(tmp_path: Path) ->
             assert command.HasField("reconnect_endpoints_command")
 
     asyncio.run(work())
+
+
+def test_a_client_that_answers_nothing_is_not_asked_for_ever() -> None:
+    clock, answers = LabClock(), list[ConsumerAnswer | None]()
+    asked = questions.Questions(clock, "client-1")
+    nonces = [asked.stack(str.encode, 10, answers.append) for _ in range(questions.OPEN_MAX)]
+    assert len(set(nonces)) == questions.OPEN_MAX and not answers
+    assert asked.verify(10, answers.append) is None
+    assert [one.code for one in answers if one is not None] == [ResponseCode.SYSTEM_ERROR]
+    asked.close()
+    assert answers[1:] == [None] * questions.OPEN_MAX
+    assert asked.verify(10, answers.append) is not None
