@@ -88,10 +88,6 @@ def test_what_users_import_and_its_bases_stay_python(tmp_path: Path) -> None:
     [
         ("import sqlalchemy", "it imports sqlalchemy"),
         ("import weakref\nclass A:\n def __init__(self): self.r = weakref.ref(self)", "weak reference"),
-        ("async def f():\n try: await g()\n except ValueError: await h()", "it waits in an except"),
-        ("async def f():\n try: await g()\n finally: await h()", "it waits in an except"),
-        ("async def f():\n async with g(): pass", "it waits in an except"),
-        ("async def f():\n try: await g()\n except ValueError: h()\n await h()", None),
         ("import enum\nclass A(enum.Enum):\n def __new__(cls): ...", "__new__"),
         ("@dataclass(frozen=True)\nclass A:\n b: int\n def __post_init__(self): ...", "__post_init__"),
         ("@dataclass(frozen=True)\nclass A:\n b: int", None),
@@ -101,6 +97,26 @@ def test_what_mypyc_cannot_do_for_a_client_stays_python(tmp_path: Path, text: st
     found = reasons(tmp_path, {"client/sending/one.py": text, "sql/rules/one.py": text})
     for name in ("client.sending.one", "sql.rules.one"):
         assert (found[name] is None) if reason is None else (reason in (found[name] or "")), found[name]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_compiled"),
+    [
+        ("async def f():\n try: await g()\n except ValueError: await h()", False),
+        ("async def f():\n try: await g()\n finally: await h()", False),
+        ("async def f():\n async with g(): pass", False),
+        ("async def f():\n try: await g()\n except ValueError: h()\n await h()", True),
+    ],
+)
+def test_what_waits_in_a_handler_stays_python_in_brokers_and_clients(
+    tmp_path: Path, text: str, is_compiled: bool
+) -> None:
+    """The error of one election became the error of each connection that a compiled broker opened behind it."""
+    names = ("broker", "client.sending", "remoting", "sql.rules", "store")
+    found = reasons(tmp_path, {f"{name.replace('.', '/')}/one.py": text for name in names})
+    for name in names:
+        reason = found[f"{name}.one"]
+        assert (reason is None) if is_compiled else ("it waits in an except" in (reason or "")), (name, reason)
 
 
 def test_no_attribute_becomes_a_keyword_of_c() -> None:

@@ -107,6 +107,8 @@ def _reason(path: Path, source: Path, name: str, tree: ast.Module, structs: set[
     defined = _defined(name, tree)
     if defined & structs:
         return "msgspec.Struct makes its classes with a metaclass of its own, which a compiled class cannot have"
+    if any(_waits_in_a_handler(node) for node in ast.walk(tree)):
+        return "it waits in an except or finally block, where mypyc lets another task replace the error"
     if name.split(".")[1] in OF_USERS:
         if defined & public:
             return _PUBLIC_REASON
@@ -114,8 +116,6 @@ def _reason(path: Path, source: Path, name: str, tree: ast.Module, structs: set[
             return f"it imports {min(others)}, which is not there when a wheel is compiled"
         if any(isinstance(node, ast.FunctionDef) and node.name == "__new__" for node in ast.walk(tree)):
             return "mypyc takes no __new__ of an enum"
-        if any(_waits_in_a_handler(node) for node in ast.walk(tree)):
-            return "it waits in an except or finally block, where mypyc lets another task replace the error"
         if any(_is_checked_dataclass(node) for node in ast.walk(tree)):
             return "its dataclass takes whatever a user passes, and says in __post_init__ what is wrong with it"
         if any(_refers_weakly(node) for node in ast.walk(tree)):

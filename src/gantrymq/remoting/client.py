@@ -11,7 +11,7 @@ from gantrymq.protocol.command import Command, Header, SerializeType, encode_req
 from gantrymq.protocol.signature import Account
 from gantrymq.remoting.channel import ClientChannel, PushHandler, SignedChannel
 from gantrymq.runtime.addresses import split_address
-from gantrymq.runtime.clock import Clock, time_limit
+from gantrymq.runtime.clock import Clock, within
 from gantrymq.runtime.network import Network
 from gantrymq.runtime.rng import Rng
 from gantrymq.runtime.tasks import SharedWork
@@ -71,8 +71,8 @@ class RemotingClient:
         if channel is not None:
             return channel
         try:
-            async with time_limit(self._clock, timeout_ms / 1000):
-                return await self._connecting.join(address, partial(self._connect, address))
+            joined = self._connecting.join(address, partial(self._connect, address))
+            return await within(self._clock, timeout_ms / 1000, joined)
         except TimeoutError as error:
             raise Unreachable(address, f"no connection within {timeout_ms} ms") from error
 

@@ -57,6 +57,15 @@ class SharedWork(Generic[K, T]):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def with_end(work: Coroutine[Any, Any, None], end: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Do ``work``, and ``end()`` behind it, whatever becomes of ``work``. For modules that are compiled: these must not
+    wait in a ``finally`` block (``tools/mypyc_build/chosen.py``)."""
+    try:
+        await work
+    finally:
+        await end()
+
+
 class TaskGroupOwner:
     """Owns the background tasks of one component. When a task fails, its name and error are logged, unless somebody
     waits for it who is told. ``stop`` cancels all tasks, for good: what is started later is cancelled before it

@@ -18,6 +18,7 @@ from gantrymq.message.queues import LogOffset, QueueOffset
 from gantrymq.observability.metrics import Histogram
 from gantrymq.runtime.clock import Clock
 from gantrymq.runtime.disk import Disk, Lock
+from gantrymq.runtime.tasks import with_end
 from gantrymq.store.config import StoreConfig
 from gantrymq.store.deletion import deletable_end, delete_before
 from gantrymq.store.derived_writer import DerivedWriter
@@ -462,16 +463,20 @@ class MessageStore:
         if self._closed:
             return
         self._closed = True
+        await with_end(self._close_if_possible(), self._close_files)
+
+    async def _close_if_possible(self) -> None:
         try:
             await self._close_in_order()
         except (StoreError, OSError) as error:
             log.error("the store was not shut down in an orderly way, its next start will recover: %s", error)
-        finally:
-            self._writer.stop(StoreUnavailable("the store is closed; open it again"))
-            self.safety.close()
-            self._derived.cancel()
-            await self._syncs_ended()
-            self._disk_files_closed()
+
+    async def _close_files(self) -> None:
+        self._writer.stop(StoreUnavailable("the store is closed; open it again"))
+        self.safety.close()
+        self._derived.cancel()
+        await self._syncs_ended()
+        self._disk_files_closed()
 
     async def _close_in_order(self) -> None:
         if self._writer.final is not None:

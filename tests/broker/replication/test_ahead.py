@@ -21,6 +21,9 @@ from gantrymq.store.linked_records import Links, Pointers
 from tests.broker.replication.ahead_by_chance import SMALL, Machine, play
 
 
+pytestmark = pytest.mark.pure("its limits are constants of the core")
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in SMALL.items():

@@ -56,6 +56,7 @@ def test_a_new_primary_gives_a_group_nothing_before_it_knows_the_selector(tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.pure("a constant of the core is replaced")
 def test_what_changed_in_the_last_moment_is_made_again_or_comes_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

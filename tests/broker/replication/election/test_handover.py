@@ -146,6 +146,7 @@ def test_the_named_broker_becomes_primary_and_the_one_before_follows(tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.pure("a method of the core is replaced")
 def test_it_is_refused_clearly_and_the_primary_goes_on(tmp_path: Path) -> None:
     async def work() -> None:
         async with group(tmp_path) as (brokers, admin):
