@@ -20,7 +20,6 @@ from gantrymq.runtime.disk import OsDisk
 from gantrymq.store.linked_records import Links, Pointers
 from tests.broker.replication.ahead_by_chance import SMALL, Machine, play
 
-
 pytestmark = pytest.mark.pure("its limits are constants of the core")
 
 
