@@ -10,6 +10,7 @@ from gantrymq.broker.replication.port import Port
 from gantrymq.simulation.pair.crash import Crash, Point, points, run
 
 SEED = 0
+pytestmark = pytest.mark.pure("parts of the broker are replaced while it runs")
 
 
 def test_every_promise_is_kept_at_some_operations() -> None:
@@ -30,7 +31,6 @@ def test_a_point_can_be_written_and_read() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.pure("a part of the broker is replaced while it runs")
 def test_a_primary_that_believes_what_it_has_sent_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes what it has sent for stored by the replica."""
     confirmed = Port.confirmed
