@@ -324,8 +324,9 @@ class DerivedWriter:
             self._marked = recovered.visible  # nothing to mark until something is appended
         for queue in self._queues.queues.values():
             try:
-                if recovered.case is not Case.CLEAN and queue.has_unwritten:
-                    self._sync_directories_of(queue)  # whoever made them may have died before
+                # Whoever made them may have died before. What is held comes later, and then the queue is not new.
+                if recovered.case is not Case.CLEAN and (queue.has_unwritten or recovered.held is not None):
+                    self._sync_directories_of(queue)
                 self._write_queue(queue)
                 if recovered.case is not Case.CLEAN and queue.drop_stale():
                     self._unsynced.update(dict.fromkeys(queue.paths, False))

@@ -26,6 +26,12 @@ def test_every_promise_is_kept(seed: int) -> None:
     assert result.good, f"gantry simulate --pair --seed {seed}: {[*map(str, result.violations), *result.errors]}"
 
 
+@pytest.mark.parametrize("seed", [300_430, 303_348])
+def test_what_was_held_at_a_start_is_in_its_queue_behind_a_loss_of_power(seed: int) -> None:
+    """The directories of its queue had been made by a process that was killed, and nobody had synced them."""
+    test_every_promise_is_kept(seed)
+
+
 def test_machines_change_places_and_are_lost() -> None:
     happened = {name for seed in range(12) for name, count in run(seed).injected.items() if count}
     assert happened >= {"places changed", "replica forced to be primary", "power cut", "process killed",
