@@ -66,6 +66,7 @@ class GrpcClient:
         self.alive = True
         self.user = user
         self.since_ms: Final = clock.wall_ms()
+        """Of its first call, ms since 1970."""
         self.heard_at = clock.monotonic()
         """Seconds by the monotonic clock of the last call."""
         self.settings: Settings | None = None

@@ -13,7 +13,7 @@ from typing import Final
 from gantrymq.access.operations import JOIN, SEND
 from gantrymq.broker.grpc.calls import Caller, Calls, failed
 from gantrymq.broker.grpc.clients import UNSENT_MAX, GrpcClient, GrpcClients
-from gantrymq.broker.grpc.consumers import CONSUMERS, consumer_of
+from gantrymq.broker.grpc.consumers import consumer_of
 from gantrymq.broker.grpc.incoming import check_group, check_topic
 from gantrymq.broker.grpc.local import NEW_GROUP
 from gantrymq.broker.grpc.messaging import Messaging
@@ -118,12 +118,9 @@ class Membership:
         return HeartbeatResponse(status=ok())
 
     async def _beat(self, client: GrpcClient) -> None:
-        settings = client.settings
-        consumers = (
-            []
-            if settings is None or settings.client_type not in CONSUMERS
-            else [consumer_of(settings, self._clock.wall_ms())]
-        )
+        settings, consumers = client.settings, []
+        if settings is not None and client.is_consumer:
+            consumers.append(consumer_of(settings, self._clock.wall_ms()))
         data = Heartbeat(
             client_id=client.client_id,
             producer_data_set=[ProducerData(group_name=topic) for topic in sorted(client.topics)],
