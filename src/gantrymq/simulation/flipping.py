@@ -18,6 +18,8 @@ from gantrymq.simulation.workload import PLAIN_TOPIC, TOPIC
 from gantrymq.simulation.world.cluster import BrokerHost, Cluster
 
 TOPICS = frozenset((TOPIC, PLAIN_TOPIC))
+FLIPPED = "bit flipped"
+"""So the names of these faults begin."""
 
 
 async def flip_bit(cluster: Cluster, host: BrokerHost, rng: random.Random) -> bool:
@@ -52,7 +54,7 @@ def _happens(cluster: Cluster, host: BrokerHost, flip: Flip | None) -> None:
         return
     turn_over(host.disk, flip)
     kind = flip.record + ("" if flip.covered else " (no checksum)")
-    cluster.injected[f"bit flipped: {kind}"] += 1
-    cluster.history.add("fault", what=f"bit flipped at {flip.at} of {flip.path} on {host.name}: {kind}")
+    cluster.injected[f"{FLIPPED}: {kind}"] += 1
+    cluster.history.add("fault", what=f"{FLIPPED} at {flip.at} of {flip.path} on {host.name}: {kind}")
     for name in flip.transactions:
         cluster.history.add("flip", tx=name, broker=host.name, record=flip.record, covered=flip.covered)

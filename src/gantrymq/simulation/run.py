@@ -16,6 +16,7 @@ from gantrymq.errors import GantryError
 from gantrymq.simulation.faults import CALM, FAULTS, USUAL, Fault, unharmed
 from gantrymq.simulation.judging.checker import Violation, check
 from gantrymq.simulation.judging.history import Event
+from gantrymq.simulation.stores import store_problems
 from gantrymq.simulation.workload import PLAIN_TOPIC, TOPIC
 from gantrymq.simulation.world.cluster import Cluster
 from gantrymq.simulation.world.disk import PowerCut
@@ -114,6 +115,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
     await customers
     await _make_peace(cluster)
     cluster.history.add("quiet")
+    cluster.errors += store_problems(cluster)
 
 
 async def place_orders(cluster: Cluster, count: int) -> None:

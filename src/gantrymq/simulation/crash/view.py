@@ -19,6 +19,7 @@ from gantrymq.simulation.crash.client import OK, READERS, Caller, Note, name_in
 from gantrymq.simulation.crash.ledger import COMMIT, PARK, ROLLBACK, HalfPlace, Place
 from gantrymq.simulation.crash.scenario import LOG, OTHER, TOPIC, Played
 from gantrymq.simulation.crash.station import Station
+from gantrymq.simulation.stores import queue_problems
 from gantrymq.simulation.world.disk import PowerCut, SimDisk
 from gantrymq.store.message_store import MessageStore
 from gantrymq.store.room import TIGHT_LOOK_SECONDS
@@ -133,7 +134,7 @@ async def _look(station: Station, played: Played, view: View, note: Note) -> Non
         for queue, offset in broker.offsets.of_topic(READERS, topic).items():
             view.offsets[READERS, topic, queue] = offset
     _read_log(store, view)
-    view.problems += _queue_problems(store, view)
+    view.problems += queue_problems(store, {place: at for place, (_, at) in view.places.items()})
     for view_of_half in view.halves.values():
         decision = broker.coordinator.table.decisions[view_of_half.place[0]]
         view_of_half.known_as = _NAMES.get(decision, decision.name)
@@ -211,24 +212,6 @@ def _take_outcome(record: StoredMessage, name: str, halves: dict[int, HalfView],
         half.parked += 1
     else:
         half.finals += 1
-
-
-def _queue_problems(store: MessageStore, view: View) -> Iterator[str]:
-    """Queues hold exactly the records of the log, one behind the other."""
-    known = set()
-    for topic, queue in store.queues():
-        first, end = store.queue_range(topic, queue)
-        for offset in range(first, end):
-            entry = store.entry(topic, queue, offset)
-            _, log_offset = view.places.get((topic, queue, offset), ("", -1))
-            if entry is None or entry.log_offset != log_offset:
-                place = "nothing" if entry is None else f"log offset {entry.log_offset}"
-                yield f"entry {offset} of {topic}:{queue} names {place}, the record lies at {log_offset}"
-            known.add((topic, queue, offset))
-        if first < end and store.get(topic, queue, first, 1000, 1 << 20).count != end - first:
-            yield f"not all of {topic}:{queue} can be read"
-    for topic, queue, offset in view.places.keys() - known:
-        yield f"{topic}:{queue} does not lead to its record {offset}"
 
 
 class _Prober:

@@ -35,6 +35,7 @@ from gantrymq.simulation.pair.run import (
     until,
 )  # fmt: skip
 from gantrymq.simulation.run import SERVICES, Plan, Result, break_things, place_orders, play
+from gantrymq.simulation.stores import store_problems
 from gantrymq.simulation.workload import IMMUNITY_MS
 from gantrymq.simulation.world.cluster import BrokerHost, Cluster
 from gantrymq.simulation.world.network import HA_PORT
@@ -309,3 +310,4 @@ async def _make_peace(cluster: Cluster) -> None:
     elif len({log_of(host) for host in cluster.brokers}) > 1:
         cluster.errors.append(f"the logs differ: {state_of(cluster)}")
     await asyncio.sleep(3)
+    cluster.errors += store_problems(cluster)

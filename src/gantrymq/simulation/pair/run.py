@@ -22,6 +22,7 @@ from gantrymq.errors import ConfigError, GantryError
 from gantrymq.runtime.addresses import address_of
 from gantrymq.simulation.faults import CALM, Fault, connections_broken, rough_network, service_killed, unharmed
 from gantrymq.simulation.run import SERVICES, Plan, Result, break_things, place_orders, play
+from gantrymq.simulation.stores import store_problems
 from gantrymq.simulation.workload import IMMUNITY_MS, PLAIN_TOPIC, TOPIC
 from gantrymq.simulation.world.cluster import BROKER_PORT, BrokerHost, Cluster
 from gantrymq.simulation.world.network import HA_PORT
@@ -86,7 +87,7 @@ async def replaced(cluster: Cluster, rng: random.Random) -> None:
         return
     cluster.busy = True
     try:
-        if not _follows(cluster):
+        if not has_caught_up(cluster):
             return  # messages would be lost, as the command says beforehand
         await _replace(cluster, primary, rng)
     finally:
@@ -119,7 +120,7 @@ async def restarted_alone(cluster: Cluster, rng: random.Random) -> None:
         return
     cluster.busy = True
     try:
-        if not _follows(cluster):
+        if not has_caught_up(cluster):
             return
         one, other = cluster.brokers
         cluster.network.part(one.address, other.address)
@@ -156,7 +157,7 @@ async def change_places(cluster: Cluster, rng: random.Random) -> None:
         cluster.busy = False
 
 
-def _follows(cluster: Cluster) -> bool:
+def has_caught_up(cluster: Cluster) -> bool:
     """Whether the replica has everything that was called stored: the primary is synchronous, and the replica has caught
     up with it since. From then on nothing is called stored that the replica does not have, so it may be made primary
     at any time, also when it is behind or away."""
@@ -255,7 +256,7 @@ async def begin(cluster: Cluster) -> None:
     for _ in range(SERVICES):
         await cluster.start_service()
     await cluster.start_reader()
-    await until(lambda: _follows(cluster), 30)
+    await until(lambda: has_caught_up(cluster), 30)
 
 
 async def _scenario(cluster: Cluster, plan: Plan) -> None:
@@ -274,7 +275,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
 async def _watch(cluster: Cluster) -> None:
     """The operator looks all the time whether the replica has caught up."""
     while True:
-        _follows(cluster)
+        has_caught_up(cluster)
         await asyncio.sleep(0.05)
 
 
@@ -307,6 +308,7 @@ async def make_peace(cluster: Cluster) -> None:
     elif len({log_of(host) for host in cluster.brokers}) > 1:
         cluster.errors.append(f"the logs differ: {state_of(cluster)}")
     await asyncio.sleep(3)
+    cluster.errors += store_problems(cluster)
 
 
 async def start_service(cluster: Cluster) -> None:
