@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from gantrymq.access.remoting.requests import BROKER_ROWS
+from gantrymq.broker.broker import Broker
 from gantrymq.broker.refusal import Refusal, Refused
 from gantrymq.broker.remoting.write_gate import behind_gate, refused_with
 from gantrymq.broker.roles import Role
 from gantrymq.broker.write_gate import READ_ONLY, WriteGate
-from gantrymq.errors import StoreUnavailable
+from gantrymq.demo.ports import free_port
+from gantrymq.errors import StoreUnavailable, Unreachable
 from gantrymq.message import flags
 from gantrymq.protocol.codes import RequestCode, ResponseCode
 from gantrymq.protocol.command import Command
 from gantrymq.protocol.stored_message import scan
-from tests.support.brokers import Cluster, new_client, on_broker, until
+from gantrymq.runtime.addresses import split_address
+from gantrymq.runtime.clock import SystemClock
+from gantrymq.runtime.disk import OsDisk
+from gantrymq.runtime.network import TcpNetwork
+from gantrymq.runtime.rng import SystemRng
+from tests.support.brokers import Cluster, broker_config, new_client, on_broker, until
 from tests.support.doors import remoting
 from tests.support.places import record
 
@@ -162,3 +171,78 @@ def test_a_replica_asks_nobody_and_decides_nothing_and_a_primary_asks_again(tmp_
         await client.close()
 
     on_broker(work, tmp_path, transaction_time_out=500, transaction_check_interval=60_000)
+
+
+@contextlib.asynccontextmanager
+async def _broker_that_starts(root: Path) -> AsyncIterator[tuple[Broker, asyncio.Task[str]]]:
+    """A replica that serves, and is not started yet: its name server is silent."""
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    name_server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    async with name_server:
+        config = broker_config(
+            root, broker_role="SLAVE", broker_id=1, ha_listen_port=free_port(), register_broker_timeout_mills=1_000,
+            namesrv_addr=f"127.0.0.1:{name_server.sockets[0].getsockname()[1]}",
+        )  # fmt: skip
+        broker = Broker(config, TcpNetwork(), SystemClock(), SystemRng(), OsDisk())
+        starting = asyncio.create_task(broker.start())
+        await until(lambda: broker._started)
+        try:
+            yield broker, starting
+        finally:
+            await asyncio.gather(starting, return_exceptions=True)
+            await broker.close()
+
+
+def test_an_operator_changes_the_role_of_a_broker_that_is_not_started_yet(tmp_path: Path) -> None:
+    """Seed 607486 of ``gantry simulate --pair``: the start and the new role both opened the HA port, and nothing was
+    taken any more."""
+
+    async def work() -> None:
+        async with _broker_that_starts(tmp_path) as (broker, starting):
+            c = Cluster(broker, new_client())
+            changed = b"brokerRole=ASYNC_MASTER\nbrokerId=0\n"
+            answer = await c.ask(RequestCode.UPDATE_BROKER_CONFIG, None, changed)
+            assert answer.code == ResponseCode.SUCCESS and not starting.done()
+            await starting
+            await until(lambda: broker.leads and not broker._changing.locked())
+            assert (await c.create_topic("orders")).code == ResponseCode.SUCCESS
+            await c.sent("orders", b"taken")
+            _, writer = await asyncio.open_connection("127.0.0.1", broker._config.current.replication.ha_listen_port)
+            writer.close()
+            await c.client.close()
+
+    asyncio.run(work())
+
+
+def test_a_start_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def work() -> None:
+        before = len(asyncio.all_tasks())
+        async with _broker_that_starts(tmp_path) as (broker, starting):
+            starting.cancel()
+            await asyncio.wait([starting])
+            with pytest.raises(OSError):
+                await asyncio.open_connection(*split_address(broker.address))
+        await until(lambda: len(asyncio.all_tasks()) == before)
+
+    asyncio.run(work())
+
+
+def test_a_broker_whose_ha_port_is_taken_is_closed_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        taken = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+        async with taken:
+            config = broker_config(tmp_path, ha_listen_port=taken.sockets[0].getsockname()[1])
+            broker = Broker(config, TcpNetwork(), SystemClock(), SystemRng(), OsDisk())
+            with pytest.raises(Unreachable, match="in use"):
+                await broker.start()
+        with pytest.raises(OSError):
+            await asyncio.open_connection(*split_address(broker.address))
+        again = Broker(config, TcpNetwork(), SystemClock(), SystemRng(), OsDisk())
+        await again.start()  # the store is not locked
+        await again.close()
+
+    asyncio.run(work())

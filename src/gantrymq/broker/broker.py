@@ -145,7 +145,7 @@ class Broker:
 
     async def start(self) -> str:
         """Serve, and return the address. Raises Unreachable (port in use), StoreLocked, StoreFormatUnknown,
-        ConfigError; then everything that was opened is closed again.
+        ConfigError; then everything that was opened is closed again. So it is when this call is cancelled.
         """
         try:
             if self._controller is not None:
@@ -164,7 +164,12 @@ class Broker:
                 await self._opened.close()
             raise
         self._started = True
-        await self._start_duties()
+        try:
+            async with self._changing:  # clients come already, and one may be an operator who changes the role
+                await self._start_duties()
+        except BaseException:
+            await self.close()
+            raise
         if self.group is not None:
             self.group.start()
         log.info(

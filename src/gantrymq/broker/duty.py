@@ -52,16 +52,17 @@ class Duties:
 
     async def start(self) -> None:
         """Start all of them. When one cannot start, those before it are stopped in reverse order, and its error is
-        raised."""
+        raised. One whose start is cancelled counts as started: it may have begun something."""
         for duty in self._duties:
+            self._started.append(duty)
             try:
                 await _taken(duty.start)
             except Exception:
+                self._started.remove(duty)
                 log.error("%s could not be started", duty.name)
                 await self.drain()
                 await self.stop()
                 raise
-            self._started.append(duty)
 
     async def drain(self) -> None:
         """The last one first."""
