@@ -19,7 +19,7 @@ import statistics
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.alone import alone
@@ -27,6 +27,7 @@ from benchmarks.no_network import NoNetwork, Wire
 from gantrymq.access.values import Action, Policy, PolicyDecision, Resource, User
 from gantrymq.broker.broker import Broker
 from gantrymq.broker.config import BrokerConfig
+from gantrymq.broker.replication.copies import Copies
 from gantrymq.message.message import Message
 from gantrymq.message.transaction import HalfEnd
 from gantrymq.protocol.batch import encode_batch
@@ -62,9 +63,10 @@ class Peer:
 
     def __init__(
         self, network: NoNetwork, form: SerializeType, body_bytes: int, profile: cProfile.Profile | None,
-        account: Account | None = None,
+        account: Account | None = None, confirm: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        """``account``: signs every request, which is not counted either."""
+        """``account``: signs every request, which is not counted either. ``confirm``: the replica has everything."""
+        self._confirm = confirm
         self._wire = wire = Wire()
         self._form = form
         self._body = b"x" * body_bytes
@@ -164,6 +166,7 @@ class Peer:
             if data:
                 self._session.received(data)
             await asyncio.sleep(0)
+            self._confirm()
             if self._profile is not None:
                 self._profile.disable()
             self.spent_s += time.thread_time() - started
@@ -228,9 +231,17 @@ async def measure(chosen: argparse.Namespace, profile: cProfile.Profile | None) 
             authentication_enabled=chosen.users != "none", authorization_enabled=chosen.users == "judged",
             init_authentication_user="" if chosen.users == "none" else FIRST_USER,
         )  # fmt: skip
-        broker = Broker(config, network, SystemClock(), SystemRng(), OsDisk())
+        copies = Copies(1, 3_000) if chosen.copied else None
+        conditions = () if copies is None else (copies,)
+        broker = Broker(config, network, SystemClock(), SystemRng(), OsDisk(), conditions=conditions)
         await broker.start()
-        peer = Peer(network, FORMS[chosen.form], chosen.size, profile, account_of(broker))
+
+        def confirm() -> None:
+            if copies is not None:
+                copies.confirm("replica", broker.store.written)
+
+        confirm()
+        peer = Peer(network, FORMS[chosen.form], chosen.size, profile, account_of(broker), confirm)
         await peer.ask(encode_request(RequestCode.HEART_BEAT, 1, body=HEARTBEAT), 1)
         await peer.plain(4)
         rounds: list[float] = []
@@ -285,6 +296,7 @@ def _parser() -> argparse.ArgumentParser:
         default="none",
         help="are requests signed, and do policies count?",
     )
+    arguments.add_argument("--copied", action="store_true", help="answers wait for a replica, which confirms each turn")
     arguments.add_argument("--one-way", action="store_true", help="ends without answers, as Java's producer sends them")
     arguments.add_argument(
         "--batch", type=int, default=32, help="frames that one read brings; of batch and halves: messages in a request"

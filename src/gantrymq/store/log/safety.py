@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from gantrymq.errors import InvariantViolated, StoreError, StoreUnavailable
@@ -32,7 +31,7 @@ from gantrymq.message.send_status import SendStatus
 from gantrymq.runtime.clock import Clock
 from gantrymq.store.dispatch import Dispatch
 from gantrymq.store.log.commit_log import CommitLog
-from gantrymq.store.log.conditions import Condition, LocalDisk, Unconfirmed, status_of
+from gantrymq.store.log.conditions import Condition, LocalDisk, status_of
 from gantrymq.store.log.flush import Done, Told, Waiters, pass_on
 from gantrymq.store.log.limits import Late, Limits
 
@@ -91,18 +90,17 @@ class LogSafety:
 
     # ---- waiting
 
-    def when_safe(self, end: int, done: Done, late: Late | None = None) -> None:
+    def when_safe(self, end: int, done: Done) -> None:
         """Call ``done(None)`` once everything before log offset ``end`` is safe.
 
         ``done(error)`` when that failed: DiskFull (the records are not in the log) or StoreUnavailable. It may be
         called at once. To be called in the turn of the append, because a failed write gives its place to others.
-        ``late``: called at most once, before ``done``, when the limits have passed.
         """
-        self.tell(end, pass_on, done, None if late is None else partial(_late, late))
+        self.tell(end, pass_on, done)
 
-    def tell(self, end: int, told: Told, item: Any, late: Callable[[Any, Unconfirmed], None] | None = None) -> None:
-        """``when_safe`` with calls of ``told(item, error)`` and ``late(item, error)``, for what happens to every
-        message: no function has to be made for each."""
+    def tell(self, end: int, told: Told, item: Any, late: Late | None = None) -> None:
+        """``when_safe`` with calls of ``told(item, error)``, for what happens to every message: no function has to be
+        made for each. ``late(item, error)`` is called at most once, before ``told``, when the limits have passed."""
         if end > self._log.appended:
             self._check_end(end)
         if end <= self.position:
@@ -112,12 +110,13 @@ class LogSafety:
         else:
             self._waiting.add(end, told, item)
             if late is not None and self._limited:
-                self._limits.add(end, partial(late, item))
+                self._limits.add(end, late, item)
 
     def tell_sender(self, end: int, told: Told, item: Any) -> None:
         """``when_stored`` for a sender that waits, with one call of ``told(item, error)``."""
         if self._limited:
-            self.when_stored(end, True, partial(told, item))
+            sender = _Sender(told, item)
+            self.tell(end, _tell_once, sender, _tell_once)
         else:
             self.tell(end, told, item)
 
@@ -126,11 +125,8 @@ class LogSafety:
         after the write when the sender does not ``wait`` (WAIT=false)."""
         if not wait:
             self.when_written(end, done)
-        elif self._limited:
-            once = _Once(done)
-            self.when_safe(end, once, once)
         else:
-            self.when_safe(end, done)
+            self.tell_sender(end, pass_on, done)
 
     def when_answerable(self, end: int, wait: bool, answer: Callable[[SendStatus | StoreError], None]) -> None:
         """``when_stored``, answered with the status of the message or with the reason why it is not stored."""
@@ -262,19 +258,17 @@ class LogSafety:
         self._limits.cancel()
 
 
-def _late(late: Late, _done: Done, error: Unconfirmed) -> None:
-    late(error)
+class _Sender:
+    """Is told once: the limits may pass first, and it becomes safe later."""
+
+    __slots__ = ("item", "told")
+
+    def __init__(self, told: Told, item: Any) -> None:
+        self.told: Told | None = told
+        self.item = item
 
 
-class _Once:
-    """Passes on the first of two calls."""
-
-    __slots__ = ("_done",)
-
-    def __init__(self, done: Done) -> None:
-        self._done: Done | None = done
-
-    def __call__(self, error: StoreError | None) -> None:
-        done, self._done = self._done, None
-        if done is not None:
-            done(error)
+def _tell_once(sender: _Sender, error: StoreError | None) -> None:
+    told, sender.told = sender.told, None
+    if told is not None:
+        told(sender.item, error)
