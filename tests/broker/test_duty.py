@@ -64,6 +64,26 @@ def test_a_duty_that_cannot_stop_keeps_no_other_one_from_its_end(caplog: pytest.
     assert "stopping b: b cannot stop" in caplog.text
 
 
+def test_repeated_work_says_when_it_is_done_again() -> None:
+    async def scenario() -> None:
+        clock, done = SimClock(), list[float]()
+        pauses = iter([5.0, None, 1.0, 100.0])
+
+        def work() -> float | None:
+            done.append(clock.monotonic())
+            return next(pauses)
+
+        began = clock.monotonic()
+        duties = Duties([repeated(clock, 2, "work", work)])
+        await duties.start()
+        for _ in range(20):
+            await clock.advance(1)
+        assert [at - began for at in done] == [2, 7, 9, 10]
+        await duties.drain()
+
+    run(scenario())
+
+
 def test_repeated_work_goes_on_after_a_failure_and_leaves_no_task() -> None:
     async def scenario() -> None:
         clock, done = SimClock(), list[int]()

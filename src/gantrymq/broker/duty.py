@@ -86,17 +86,20 @@ async def _taken(step: Step) -> None:
         await wait
 
 
-def repeated(clock: Clock, seconds: float, name: str, work: Callable[[], None]) -> Duty:
-    """Work that is done every so many seconds. A failure is logged, and it is tried again at its next turn."""
+def repeated(clock: Clock, seconds: float, name: str, work: Callable[[], float | None]) -> Duty:
+    """Work that is done every so many seconds, or in as many as it returned. A failure is logged, and it is tried again
+    at its next turn."""
     tasks = TaskGroupOwner("duty")
 
     async def repeat() -> None:
+        pause: float | None = None
         while True:
-            await clock.sleep(seconds)
+            await clock.sleep(seconds if pause is None else pause)
             try:
-                work()
+                pause = work()
             except (GantryError, OSError) as error:
                 log.error("%s failed: %s", name, error)
+                pause = None
 
     def start() -> None:
         tasks.start(name, repeat())

@@ -69,6 +69,22 @@ def test_a_start_goes_on_where_it_was_and_reads_nothing_again(tmp_path: Path) ->
     with_store(tmp_path, test)
 
 
+def test_a_log_that_does_not_grow_is_looked_at_less_often_and_noted_as_soon(tmp_path: Path) -> None:
+    async def test(machine: Machine) -> None:
+        idle = machine.ahead.look()
+        assert machine.ahead.look() == idle == ahead_module.AHEAD_SECONDS * ahead_module.IDLE_LOOKS
+        noted = (machine.path / "gantry" / "ahead").stat().st_size
+        machine.write()
+        await machine.store.flush_everything()
+        assert machine.ahead.look() == ahead_module.AHEAD_SECONDS
+        waited = ahead_module.AHEAD_SECONDS
+        while (machine.path / "gantry" / "ahead").stat().st_size == noted:
+            waited += machine.ahead.look()
+            assert waited < (ahead_module.NOTE_LOOKS + ahead_module.IDLE_LOOKS) * ahead_module.AHEAD_SECONDS
+
+    with_store(tmp_path, test)
+
+
 @pytest.mark.usefixtures("small")
 def test_a_cut_of_what_nobody_had_confirmed_forgets_nothing(tmp_path: Path) -> None:
     async def test(machine: Machine) -> None:

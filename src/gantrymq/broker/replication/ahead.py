@@ -26,14 +26,17 @@ from gantrymq.transactions.table.decisions import DecisionLog
 log = logging.getLogger("gantrymq.broker.replication")
 
 AHEAD_SECONDS: Final = 0.02
+"""From one look to the next, while the log grows."""
+IDLE_LOOKS: Final = 10
+"""So many times as long, while it does not."""
 PIECE_BYTES: Final = 2 * 1024 * 1024
 """Some milliseconds of work when the records are small. 100 MB in a second are more than a primary takes."""
 NOTE_BYTES: Final = 8 * 1024 * 1024
 """So much of the log is noted at once, or"""
 NOTE_LOOKS: Final = 50
-"""what was read in so many looks, a second. A start reads that again."""
+"""what was read in the time of so many looks, a second. A start reads that again."""
 PAUSE_LOOKS: Final = 3_000
-"""So many looks, a minute, behind a failure to write."""
+"""The time of so many looks, a minute, behind a failure to write."""
 NOWHERE: Final = (-1, -1)
 REWRITE_BYTES: Final = 16 * 1024 * 1024
 """The file is written anew when it has this much more than twice what it had then."""
@@ -48,6 +51,9 @@ class Ahead:
         self._file = AheadFile(disk, store.path(FILE_NAME), store.read_raw)
         self._loaded = False
         self._looks = 0
+        """The time since the last note, in looks."""
+        self._pause = 1
+        """The time since the last look, in looks."""
         self._whole = 0
         """Bytes of the file when it was written anew."""
         self._noted = NOWHERE
@@ -68,18 +74,21 @@ class Ahead:
             self._go_on_before(self._store.max_log_offset)
             log.info("the log is read ahead up to %d of %d", self._linked.ahead, self._store.max_log_offset)
 
-    def look(self) -> None:
-        """Read the next piece, if there is one."""
+    def look(self) -> float:
+        """Read the next piece, if there is one. Returns in how many seconds the next look should be."""
         self.load()
+        before = self._linked.ahead, self.decisions.next_op
         self._linked.look_ahead(PIECE_BYTES)
         ahead = self._linked.ahead
         if ahead != self._ops[0]:  # most looks find nothing new, and to search the queue is what costs
             self._ops = ahead, self._store.queue_end(OP, 0, ahead)
         if self.decisions.next_op < self._ops[1]:
             self.decisions.look_ahead(self._ops[1])
-        self._looks += 1
+        self._looks += self._pause
         if self._looks >= NOTE_LOOKS or 0 <= self._file.end <= self._linked.ahead - NOTE_BYTES:
             self.note()
+        self._pause = IDLE_LOOKS if before == (ahead, self.decisions.next_op) else 1
+        return AHEAD_SECONDS * self._pause
 
     async def finish(self, clock: Clock) -> None:
         """Read until little is left, and let others work in between."""
