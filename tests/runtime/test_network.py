@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from gantrymq.demo.ports import free_port
 from gantrymq.errors import Unreachable
 from gantrymq.runtime.addresses import split_address
 from gantrymq.runtime.network import Listener, TcpNetwork
@@ -82,6 +83,26 @@ class Slow(Silent):
         self.got += data
         if len(self.got) >= self.expected:
             self.whole.set()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_listen_that_is_cancelled_holds_no_port(run: Any, host: str) -> None:
+    """``create_server`` of asyncio waits a turn behind its start, and nobody could close what it had begun."""
+
+    async def work() -> None:
+        port = free_port()
+        for turn in range(6):
+            listening = asyncio.ensure_future(TcpNetwork().listen(host, port, Silent))
+            for _ in range(turn):
+                await asyncio.sleep(0)
+            if not listening.cancel():
+                await listening.result().close()
+            await asyncio.wait([listening])
+            await (await TcpNetwork().listen(host, port, Silent)).close()
+            await asyncio.sleep(0)
+
+    run(work())
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])

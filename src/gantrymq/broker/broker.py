@@ -134,7 +134,7 @@ class Broker:
         self.role = role_of(config.identity.broker_role) if role is None else role
         """What this broker is at the moment."""
         self._named = config.identity.broker_role
-        """``brokerRole`` as it was when this role began."""
+        """``brokerRole`` as it was when this role was prepared: see ``_confirm``."""
         self._changing = asyncio.Lock()
         self._tasks = TaskGroupOwner("broker")
         self._config.changed.append(self._settings_changed)
@@ -232,6 +232,7 @@ class Broker:
     def _confirm(self, *, is_primary: bool) -> None:
         """Begin to wait for what the settings or the group name, or for nothing."""
         config, store, group = self._config, self.store, self.group
+        self._named = config.identity.broker_role
         others: Condition | None
         if group is None:
             others = self._copies = copies_of(config, is_primary)
@@ -262,7 +263,6 @@ class Broker:
         """
         config, clock, store, registries = self._config, self._outside.clock, self.store, self._registries
         is_primary = role is Role.PRIMARY
-        self._named = config.identity.broker_role
         leads = self.leads = is_primary and (self._copies is None or store.safety.position == store.written)
         if leads:
             store.lead()
@@ -465,9 +465,13 @@ class Broker:
             self._tasks.start("new role", self._follow_settings())
 
     async def _follow_settings(self) -> None:
-        """``brokerRole`` was changed while this broker runs."""
+        """``brokerRole`` was changed while this broker runs. It may be changed again before that is done: an operator
+        who sees that nobody can take over makes this broker primary again."""
         try:
-            await self.become(role_of(self._config.identity.broker_role))
+            named = ""
+            while named != self._config.identity.broker_role:
+                named = self._config.identity.broker_role
+                await self.become(role_of(named))
         except Exception as error:
             self.store.follow(f"{READ_ONLY}; it could not take its new role ({error}), restart it")
             log.critical("the role could not be changed, and nothing is taken any more: restart this broker: %s", error)

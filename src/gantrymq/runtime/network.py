@@ -285,10 +285,17 @@ class TcpNetwork:
             return _AsyncioLink(accept, gate)
 
         try:
+            # It is here before anything waits: to cancel ``create_server`` would leave a server that nobody can close.
             if host in EVERYWHERE:
-                server = await loop.create_server(made, sock=_everywhere(host, port), backlog=BACKLOG)
+                sock = _everywhere(host, port)
+                server = await loop.create_server(made, sock=sock, backlog=BACKLOG, start_serving=False)
             else:
-                server = await loop.create_server(made, host, port, backlog=BACKLOG)
+                server = await loop.create_server(made, host, port, backlog=BACKLOG, start_serving=False)
+            try:
+                await server.start_serving()
+            except BaseException:
+                server.close()
+                raise
         except OSError as error:
             advice = _LISTEN_ADVICE.get(error.errno or 0, "is another server running?")
             raise Unreachable(
