@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gantrymq.simulation.crash.ledger import Place
 from gantrymq.simulation.flipping import FLIPPED
 from gantrymq.simulation.world.cluster import Cluster
 from gantrymq.store.message_store import MessageStore
 
 
-def places_of(store: MessageStore) -> dict[Place, int]:
+def places_of(store: MessageStore) -> dict[tuple[str, int, int], int]:
     """Each record of the log that may be seen: its topic, queue and queue offset, to its log offset."""
     return {
         (record.topic, record.queue_id, record.queue_offset): record.log_offset
@@ -18,7 +17,7 @@ def places_of(store: MessageStore) -> dict[Place, int]:
     }
 
 
-def queue_problems(store: MessageStore, places: Mapping[Place, int]) -> Iterator[str]:
+def queue_problems(store: MessageStore, places: Mapping[tuple[str, int, int], int]) -> Iterator[str]:
     """What is wrong in the queues of a store. ``places``: what its log holds."""
     known = set()
     for topic, queue in store.queues():
