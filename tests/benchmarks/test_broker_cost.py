@@ -11,15 +11,17 @@ from benchmarks.broker_cost import ROUND, measure
 
 
 @pytest.mark.parametrize(
-    ("kind", "form", "one_way", "users"),
+    ("kind", "form", "one_way", "users", "copied"),
     [
-        ("transaction", "binary", False, "none"), ("transaction", "json", True, "none"),
-        ("plain", "json", False, "signed"), ("transaction", "binary", False, "judged"),
+        ("transaction", "binary", False, "none", False), ("transaction", "json", True, "none", False),
+        ("plain", "json", False, "signed", False), ("transaction", "binary", False, "judged", False),
+        ("transaction", "binary", False, "none", True),
     ],
 )  # fmt: skip
-def test_a_round(kind: str, form: str, one_way: bool, users: str, tmp_path: Path) -> None:
+def test_a_round(kind: str, form: str, one_way: bool, users: str, copied: bool, tmp_path: Path) -> None:
     chosen = argparse.Namespace(
-        kind=kind, form=form, one_way=one_way, batch=32, size=128, count=ROUND, dir=str(tmp_path), users=users
+        kind=kind, form=form, one_way=one_way, batch=32, size=128, count=ROUND, dir=str(tmp_path), users=users,
+        copied=copied,
     )  # fmt: skip
     found = asyncio.run(measure(chosen, None))
     assert found["kind"] == kind
