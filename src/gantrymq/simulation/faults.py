@@ -120,6 +120,16 @@ async def _replaced(cluster: Cluster, host: BrokerHost, rng: random.Random) -> N
         await down_for_a_while(cluster, host, rng)
 
 
+async def slow_disks(cluster: Cluster, rng: random.Random) -> None:
+    """Syncs take time, on some machines or on all: what is written, and even sent on, is not safe for as long."""
+    slow = [host for host in cluster.brokers if rng.random() < 0.8]
+    for host in slow:
+        host.disk.sync_s = rng.uniform(0.01, 0.5)
+    await wait(cluster, rng.uniform(2, 12))
+    for host in slow:
+        host.disk.sync_s = 0.0
+
+
 async def bit_flip(cluster: Cluster, rng: random.Random) -> None:
     """A bit turns over: in old data while the broker runs, or while it is down; then it starts on that."""
     host = rng.choice(cluster.brokers)
@@ -189,4 +199,5 @@ def unharmed(disk: SimDisk) -> None:
     """No fault waits in it any more."""
     disk.operations_left = None
     disk.free_bytes = None
+    disk.sync_s = 0.0
     disk.failures.sync = disk.failures.write = None

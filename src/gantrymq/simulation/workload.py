@@ -183,7 +183,7 @@ class Shop:
         name = message.body.decode()
         self._injected["check ahead of time"] += properties.EARLY_CHECK in message.properties
         if self._rng.random() < self._chances.unknown:
-            self._history.add("check", tx=name, answer=UNKNOWN.name)
+            self._history.add("check", tx=name, answer=UNKNOWN.name, half=message.offset_message_id)
             return UNKNOWN
         self._database.end(name, ROLLED_BACK)
         truth = STATES[self._database.rows[name]]

@@ -17,9 +17,15 @@ from gantrymq.broker.replication.election.in_sync import InSync
 from gantrymq.broker.replication.election.leadership import Leadership, Led, Terms
 from gantrymq.broker.replication.election.record import Member, Record, elected
 from gantrymq.broker.replication.election.record_store import RecordStore
+from gantrymq.broker.replication.following import Following, State
+from gantrymq.broker.replication.port import Port
+from gantrymq.broker.replication.replica import _Connection
+from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.runtime.clock import Clock
 from gantrymq.simulation.election.run import DEFAULT, EMPTY_FIRST, run
 from gantrymq.simulation.run import Plan, Result
+from gantrymq.store.log.flush import Told
+from gantrymq.store.log.safety import LogSafety
 
 pytestmark = pytest.mark.pure("parts of the broker are replaced while it runs")
 Patch = pytest.MonkeyPatch
@@ -101,13 +107,86 @@ def _keeps_its_place(patch: Patch) -> None:
     patch.setattr(Leadership, "__init__", begins)
 
 
+def _reports_before_the_sync(patch: Patch) -> None:
+    """A replica reports what it has, whether it is synced or not."""
+    received = _Connection.received
+
+    def reports(self: _Connection) -> None:
+        if self._link is not None and self._greeted and self._following.state is State.FOLLOWING:
+            self._link.write(self._talk.report(self._target.appended))
+
+    def receives(self: _Connection, data: bytes) -> None:
+        received(self, data)
+        self.report()
+
+    patch.setattr(_Connection, "report", reports)
+    patch.setattr(_Connection, "received", receives)
+
+
+def _believes_what_it_sent(patch: Patch) -> None:
+    """A primary takes for stored by a replica what it has sent to it."""
+    grown = Port.grown
+
+    def sends(self: Port, position: int) -> None:
+        grown(self, position)
+        for replica in self.replicas:
+            if replica.follows:
+                replica.sending.confirmed = replica.sending.next_place
+                self.confirmed(replica)
+
+    patch.setattr(Port, "grown", sends)
+
+
+def _keeps_its_surplus(patch: Patch) -> None:
+    """A former primary follows from where its own log ends."""
+    made = Following.__init__
+
+    def follows(self: Following, _begin: int, _first_end: int, own_end: int) -> None:
+        made(self, own_end, own_end, own_end)
+        self.state = State.FOLLOWING
+
+    patch.setattr(Following, "__init__", follows)
+
+
+class _AtOnce:
+    """Calls everything safe."""
+
+    def __init__(self, safety: LogSafety) -> None:
+        self._safety = safety
+
+    def tell(self, _end: int, told: Told, item: Any, _late: object = None) -> None:
+        told(item, None)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._safety, name)
+
+
+def _answers_ends_at_once(patch: Patch) -> None:
+    """An end is answered when its op message is appended, and not when it is on each member."""
+    made = TransactionEndings.__init__
+
+    def begins(self: TransactionEndings, *given: Any) -> None:
+        made(self, *given)
+        self._safety = _AtOnce(self._safety)  # type: ignore[assignment]
+
+    patch.setattr(TransactionEndings, "__init__", begins)
+
+
 DISKS: Final = replace(DEFAULT, faults=(EMPTY_FIRST, "primary lost", "disk lost"), fault_count=4)
+DARK: Final = replace(DEFAULT, orders=150, faults=("all lost", "slow disks", "slow disks"), fault_count=16)
+ALONE: Final = replace(
+    DEFAULT, orders=90, faults=("primary alone", "machines parted", "primary lost", "slow disks"), fault_count=12
+)
 DEFECTS: dict[str, tuple[Callable[[Patch], None], range, Plan]] = {
     "anybody is elected": (_anybody_is_elected, range(1, 101), DISKS),
     "one is enough": (_one_is_enough, range(39, 139), DEFAULT),
     "answers before the record": (_answers_before_the_record, range(64, 164), DEFAULT),
     "yields for ever": (_yields_for_ever, range(4, 104), DEFAULT),
     "keeps its place without its disk": (_keeps_its_place, range(1, 101), DISKS),
+    "reports before the sync": (_reports_before_the_sync, range(112, 212), DARK),
+    "believes what it sent": (_believes_what_it_sent, range(100), DEFAULT),
+    "keeps its surplus": (_keeps_its_surplus, range(100), DEFAULT),
+    "answers ends at once": (_answers_ends_at_once, range(4, 104), ALONE),
 }
 """Each defect, the seeds within which it is found, and what happens in them. They begin shortly before the one that
 finds it."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gantrymq.simulation.judging.checker import EXCUSED, RULES, check
+from gantrymq.simulation.judging.checker import EXCUSED, RULES, UNDER_WAY_MS, check
 from gantrymq.simulation.judging.history import Event, decode, encode
 
 TransactionFacts = list[Event]
@@ -94,6 +94,11 @@ GOOD = {
     "a local transaction": [local(), row("committed"), end("COMMIT"), got(), QUIET],
     "a local transaction that a check settled": [local(), row("committed"), check_answer("COMMIT"), got(), QUIET],
     "a local transaction that a check claimed": [local(), row("rolled back"), check_answer("ROLLBACK"), QUIET],
+    "asked once more while the end was under way": [
+        begin(), half(), row("committed"), of("1", {**end("COMMIT"), "at": 9_000}),
+        of("1", check_answer("COMMIT", at=9_000 + UNDER_WAY_MS)), got(), QUIET],
+    "asked about another copy": [begin(), half(), row("committed"), of("1", {**end("COMMIT"), "at": 9_000}),
+                                 of("2", check_answer("COMMIT", at=99_000)), got(), QUIET],
     "a half message whose outcome row was deleted": [local(), row("committed"), event("cleaned"), event("stuck"),
                                                      QUIET],
 }  # fmt: skip
@@ -105,6 +110,12 @@ BAD = {
     "no delivery without row": [half(), row("rolled back"), end("COMMIT", confirmed=False), got()],
     "one row": [half(), row("committed"), row("rolled back")],
     "immunity": [begin(), half(), check_answer("ROLLBACK", at=IMMUNITY_MS - 1)],
+    "settled once": [
+        half(),
+        row("committed"),
+        of("1", {**end("COMMIT"), "at": 9_000}),
+        of("1", check_answer("COMMIT", at=9_001 + UNDER_WAY_MS)),
+    ],
     "nothing lost": [half(), end("COMMIT"), QUIET],
     "row means message": [half(), row("committed"), end("UNKNOWN"), QUIET],
     "a check keeps a commit": [local(), row("committed"), check_answer("ROLLBACK")],
@@ -229,6 +240,12 @@ BREAK: dict[str, Callable[[TransactionFacts], TransactionFacts]] = {
     "no delivery without row": lambda scenario: [row("rolled back"), end("COMMIT", confirmed=False), got(), *scenario],
     "one row": lambda scenario: [*scenario, row("committed"), row("rolled back")],
     "immunity": lambda scenario: [*scenario[:1], check_answer("UNKNOWN", at=1), *scenario[1:]],
+    "settled once": lambda scenario: [
+        *scenario,
+        of("1", {**end("COMMIT"), "at": 50_000}),
+        of("1", check_answer("COMMIT", at=99_000)),
+        got(3001),
+    ],
     "nothing lost": lambda scenario: [event for event in scenario if event["event"] != "delivered"] + [end("COMMIT")],
     "row means message": lambda scenario: (
         [event for event in scenario if event["event"] != "delivered"] + [row("committed")]

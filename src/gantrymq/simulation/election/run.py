@@ -19,6 +19,7 @@ from gantrymq.simulation.faults import (
     connections_broken,
     rough_network,
     service_killed,
+    slow_disks,
     unharmed,
 )  # fmt: skip
 from gantrymq.simulation.pair.run import (
@@ -237,6 +238,7 @@ ELECTION_FAULTS: Final[Mapping[str, Fault]] = {
     "clients left behind": clients_left_behind,
     "clock stepped": clock_jump,
     "slow network": slow_network,
+    "slow disks": slow_disks,
     "rough network": rough_network,
     "connections broken": connections_broken,
     "service killed": service_killed,

@@ -24,6 +24,8 @@ from gantrymq.simulation.judging.wait_rules import check_waits
 
 COMMIT, ROLLBACK, UNKNOWN = "COMMIT", "ROLLBACK", "UNKNOWN"
 COMMITTED, ROLLED_BACK = "committed", "rolled back"
+UNDER_WAY_MS = 5_000
+"""So long a question may be under way: it was asked before the end was acknowledged."""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,10 @@ class TransactionFacts:
     sender: str = ""
     left: bool = False
     """Its sender is gone, or may have been cut off."""
+    settled: dict[str, int] = field(default_factory=dict)
+    """The half messages whose end was acknowledged, and when that was."""
+    asked_again: bool = False
+    """Its service was asked about a half message long after the end of it was acknowledged."""
     early: bool = False
     """Delivered before anybody had asked for COMMIT."""
     flipped: set[str] = field(default_factory=set)
@@ -114,12 +120,17 @@ class TransactionFacts:
         self.asked_for.add(event["decision"])
         if event["confirmed"]:
             self.confirmed.add(event["decision"])
+            if event["decision"] != UNKNOWN and "half" in event and "at" in event:
+                self.settled.setdefault(event["half"], event["at"])
             if event["decision"] == ROLLBACK:
                 self.rolled_back.add(event.get("half", ""))
 
     def _check(self, event: Event) -> None:
         if self.began_at is not None and not (self.decisive and self.left) and not self.asks_itself:
             self.asked_early |= event.get("at", self.began_at) < self.began_at + self.immunity_ms
+        settled_at = self.settled.get(event.get("half", ""))
+        if settled_at is not None:
+            self.asked_again |= event.get("at", settled_at) > settled_at + UNDER_WAY_MS
         self.asked_for.add(event["answer"])
         self.answers.add(event["answer"])
         self.lied |= bool(event.get("lie"))
@@ -180,6 +191,7 @@ RULES = (
          lambda s: bool(s.places) and ROLLED_BACK in s.rows and not s.lied),
     Rule("one row", "its row was committed and rolled back", lambda s: {COMMITTED, ROLLED_BACK} <= s.rows),
     Rule("immunity", "its service was asked about it while it was immune", lambda s: s.asked_early, by_the_clock=True),
+    Rule("settled once", "its end was acknowledged, and its service was asked about it again", lambda s: s.asked_again),
     Rule("nothing lost", "COMMIT was acknowledged and it never arrived",
          lambda s: COMMIT in s.confirmed and not s.places, at_the_end=True),
     Rule("nothing lost", "an ordinary message was acknowledged and never arrived",
@@ -199,7 +211,7 @@ EXCUSED = {
     "half": LOST,
     "final": LOST,
     "plain": LOST,
-    "op": ("one decision", "rolled back stays", "one final message", "no delivery without row"),
+    "op": ("one decision", "rolled back stays", "one final message", "no delivery without row", "settled once"),
 }
 """Which promises a record that was there and is no more excuses. Without its op message a half that was rolled back is
 open again, and is asked about."""

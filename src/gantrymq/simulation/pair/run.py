@@ -20,7 +20,15 @@ from gantrymq.broker.config import BrokerConfig
 from gantrymq.broker.roles import Role
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.runtime.addresses import address_of
-from gantrymq.simulation.faults import CALM, Fault, connections_broken, rough_network, service_killed, unharmed
+from gantrymq.simulation.faults import (
+    CALM,
+    Fault,
+    connections_broken,
+    rough_network,
+    service_killed,
+    slow_disks,
+    unharmed,
+)
 from gantrymq.simulation.run import SERVICES, Plan, Result, break_things, place_orders, play
 from gantrymq.simulation.stores import store_problems
 from gantrymq.simulation.workload import IMMUNITY_MS, PLAIN_TOPIC, TOPIC
@@ -234,6 +242,7 @@ PAIR_FAULTS: Final[Mapping[str, Fault]] = {
     "places changed": change_places,
     "machines parted": machines_parted,
     "slow network": slow_network,
+    "slow disks": slow_disks,
     "rough network": rough_network,
     "connections broken": connections_broken,
     "service killed": service_killed,

@@ -160,6 +160,8 @@ class SimDisk:
         self.injected: Counter[str] = Counter()
         """Faults that really happened, by kind. The disk that is left after a crash goes on with the same one."""
         self.failures = Failures(self.injected)
+        self.sync_s = 0.0
+        """A sync in the background takes so long at most."""
         self.hold_syncs = False
         self._held: list[Callable[[], None]] = []
         self._off = False
@@ -422,6 +424,8 @@ class SimDisk:
 
         if self.hold_syncs or self._held:
             self._held.append(work)
+        elif self.sync_s:
+            loop.call_later(self._rng.uniform(0, self.sync_s), work)
         else:
             loop.call_soon(work)
 
