@@ -22,6 +22,7 @@ from gantrymq.admin import Admin as AsyncAdmin
 from gantrymq.aio import TransactionProducer as AsyncTransactionProducer
 from gantrymq.broker.registries.json_file import read_json
 from gantrymq.client.results import PullStatus, SendResult
+from gantrymq.errors import ConfigError
 from gantrymq.message.message import MessageView
 from gantrymq.message.transaction import HalfEnd, Resolution
 from gantrymq.protocol.batch import encode_batch
@@ -92,6 +93,16 @@ class Written:
     offset_message_id: str
 
 
+def offset_table(store: Path, name: str) -> dict[Any, Any]:
+    """Of a file that a running broker writes. Apache's brokers take it away before they write it again, so that it is
+    missing for a moment, or not whole."""
+    try:
+        content = read_json(OsDisk(), str(store / "config" / name))
+    except (FileNotFoundError, ConfigError):
+        return {}
+    return (content or {}).get("offsetTable") or {}
+
+
 class SwapScenario:
     """What was written to one store directory until now."""
 
@@ -155,10 +166,7 @@ class SwapScenario:
 
     def _progress_saved(self) -> bool:
         """Whether the broker wrote down how far consumers and delays are, which it does from time to time."""
-        read = [
-            read_json(OsDisk(), str(self.store / "config" / f"{name}Offset.json")) for name in ("consumer", "delay")
-        ]
-        offsets, delays = [(content or {}).get("offsetTable") or {} for content in read]
+        offsets, delays = [offset_table(self.store, f"{name}Offset.json") for name in ("consumer", "delay")]
         delivered = {int(level): offset for level, offset in delays.items()}
         queue = self.placed[-1].queue.queue_id
         saved = {int(queue_id): offset for queue_id, offset in offsets.get(f"{TOPIC}@{GROUP}", {}).items()}

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.broker.registries.json_file import read_json
-from gantrymq.runtime.disk import OsDisk
 from tests.interop.apache import ApacheCluster
 from tests.interop.ours import GantryCluster
 from tests.interop.pops import LONG_MS, PopBroker
 from tests.interop.process import poll
+from tests.interop.swap import offset_table
 
 CONF = {"flushConsumerOffsetInterval": "300", "mappedFileSizeTimerLog": "52000"}
 TOPIC, GROUP = "PopSwap", "GPopSwap"
@@ -36,8 +35,7 @@ def _write(broker: PopBroker, store: Path, chapter: str, before: int) -> None:
 
 
 def _saved(store: Path, topic: str) -> int:
-    content = read_json(OsDisk(), str(store / "config" / "consumerOffset.json")) or {}
-    queues = (content.get("offsetTable") or {}).get(f"{topic}@{GROUP}", {})
+    queues = offset_table(store, "consumerOffset.json").get(f"{topic}@{GROUP}", {})
     return int(queues.get("0", queues.get(0, 0)))
 
 
