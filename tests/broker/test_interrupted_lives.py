@@ -102,6 +102,18 @@ def at_the_turns(root: Path, play: Callable[[Lives, int], Awaitable[bool]]) -> N
     asyncio.run(work())
 
 
+async def one_that_changes(
+    lives: Lives, role: dict[str, object], other: dict[str, object], turn: int
+) -> tuple[Broker, bool]:
+    """A broker, so many turns behind an operator's command; and whether it has its new role already."""
+    broker = lives.broker(role)
+    await broker.start()
+    change_role(broker, other)
+    for _ in range(turn):
+        await asyncio.sleep(0)
+    return broker, turn > 0 and broker._named == other["broker_role"] and not broker._changing.locked()
+
+
 async def ends(broker: Broker) -> None:
     """It is closed, and nobody listens there."""
     await broker.close()
@@ -150,12 +162,7 @@ def test_a_broker_is_closed_while_its_role_changes(
     role: dict[str, object], other: dict[str, object], tmp_path: Path
 ) -> None:
     async def play(lives: Lives, turn: int) -> bool:
-        broker = lives.broker(role)
-        await broker.start()
-        change_role(broker, other)
-        for _ in range(turn):
-            await asyncio.sleep(0)
-        over = turn > 0 and broker._named == other["broker_role"] and not broker._changing.locked()
+        broker, over = await one_that_changes(lives, role, other, turn)
         await ends(broker)
         return over
 
@@ -167,12 +174,7 @@ def test_a_role_is_changed_back_while_it_changes(role: dict[str, object], tmp_pa
     other = REPLICA if role is PRIMARY else PRIMARY
 
     async def play(lives: Lives, turn: int) -> bool:
-        broker = lives.broker(role)
-        await broker.start()
-        change_role(broker, other)
-        for _ in range(turn):
-            await asyncio.sleep(0)
-        over = turn > 0 and broker._named == other["broker_role"] and not broker._changing.locked()
+        broker, over = await one_that_changes(lives, role, other, turn)
         change_role(broker, role)
         wanted = Role.PRIMARY if role is PRIMARY else Role.REPLICA
         await until(lambda: broker.role is wanted and not broker._changing.locked())

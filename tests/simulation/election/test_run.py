@@ -17,8 +17,7 @@ from gantrymq.broker.replication.election.in_sync import InSync
 from gantrymq.broker.replication.election.leadership import Leadership, Led, Terms
 from gantrymq.broker.replication.election.record import Member, Record, elected
 from gantrymq.broker.replication.election.record_store import RecordStore
-from gantrymq.broker.replication.following import Following, State
-from gantrymq.broker.replication.port import Port
+from gantrymq.broker.replication.following import State
 from gantrymq.broker.replication.replica import _Connection
 from gantrymq.broker.transactions.endings import TransactionEndings
 from gantrymq.runtime.clock import Clock
@@ -26,6 +25,7 @@ from gantrymq.simulation.election.run import DEFAULT, EMPTY_FIRST, run
 from gantrymq.simulation.run import Plan, Result
 from gantrymq.store.log.flush import Told
 from gantrymq.store.log.safety import LogSafety
+from tests.simulation.defects import nothing_is_compared, what_is_sent_counts
 
 pytestmark = pytest.mark.pure("parts of the broker are replaced while it runs")
 Patch = pytest.MonkeyPatch
@@ -123,31 +123,6 @@ def _reports_before_the_sync(patch: Patch) -> None:
     patch.setattr(_Connection, "received", receives)
 
 
-def _believes_what_it_sent(patch: Patch) -> None:
-    """A primary takes for stored by a replica what it has sent to it."""
-    grown = Port.grown
-
-    def sends(self: Port, position: int) -> None:
-        grown(self, position)
-        for replica in self.replicas:
-            if replica.follows:
-                replica.sending.confirmed = replica.sending.next_place
-                self.confirmed(replica)
-
-    patch.setattr(Port, "grown", sends)
-
-
-def _keeps_its_surplus(patch: Patch) -> None:
-    """A former primary follows from where its own log ends."""
-    made = Following.__init__
-
-    def follows(self: Following, _begin: int, _first_end: int, own_end: int) -> None:
-        made(self, own_end, own_end, own_end)
-        self.state = State.FOLLOWING
-
-    patch.setattr(Following, "__init__", follows)
-
-
 class _AtOnce:
     """Calls everything safe."""
 
@@ -184,8 +159,8 @@ DEFECTS: dict[str, tuple[Callable[[Patch], None], range, Plan]] = {
     "yields for ever": (_yields_for_ever, range(4, 104), DEFAULT),
     "keeps its place without its disk": (_keeps_its_place, range(1, 101), DISKS),
     "reports before the sync": (_reports_before_the_sync, range(112, 212), DARK),
-    "believes what it sent": (_believes_what_it_sent, range(100), DEFAULT),
-    "keeps its surplus": (_keeps_its_surplus, range(100), DEFAULT),
+    "believes what it sent": (what_is_sent_counts, range(100), DEFAULT),
+    "keeps its surplus": (nothing_is_compared, range(100), DEFAULT),
     "answers ends at once": (_answers_ends_at_once, range(4, 104), ALONE),
 }
 """Each defect, the seeds within which it is found, and what happens in them. They begin shortly before the one that

@@ -13,10 +13,10 @@ import pytest
 
 from gantrymq.broker import broker
 from gantrymq.broker.replication.copies import Copies
-from gantrymq.broker.replication.following import Following, State
 from gantrymq.simulation.pair.run import DEFAULT, run
 from gantrymq.simulation.run import Plan
 from gantrymq.store.message_store import MessageStore
+from tests.simulation.defects import nothing_is_compared
 
 pytestmark = pytest.mark.pure("parts of the broker are replaced while it runs")
 Patch = pytest.MonkeyPatch
@@ -49,17 +49,6 @@ def _everything_is_copied(patch: Patch) -> None:
     patch.setattr(Copies, "confirm", lambda self, name, _end: confirm(self, name, 1 << 62))
 
 
-def _nothing_is_compared(patch: Patch) -> None:
-    """A former primary follows from where its own log ends."""
-    made = Following.__init__
-
-    def follows(self: Following, begin: int, first_end: int, own_end: int) -> None:
-        made(self, own_end, own_end, own_end)
-        self.state = State.FOLLOWING
-
-    patch.setattr(Following, "__init__", follows)
-
-
 def _no_topics(patch: Patch) -> None:
     """A promoted replica makes no topics."""
     patch.setattr(broker, "take_over", lambda *_: None)
@@ -75,7 +64,7 @@ def _what_is_found_counts(patch: Patch) -> None:
 
 DEFECTS: dict[str, tuple[Callable[[Patch], None], range, Plan]] = {
     "everything is copied": (_everything_is_copied, range(40), DEFAULT),
-    "nothing is compared": (_nothing_is_compared, range(100), DEFAULT),
+    "nothing is compared": (nothing_is_compared, range(100), DEFAULT),
     "no topics are made": (_no_topics, range(90, 190), FAST_DISKS),
     "what is found counts": (_what_is_found_counts, range(100), DEFAULT),
 }
