@@ -45,11 +45,13 @@ LEVELS = "1s 15s 2h"
 """Delivered at once; delivered by the next broker; never delivered here."""
 CONF = {
     "messageDelayLevel": LEVELS, "transactionTimeOut": "2000", "transactionCheckInterval": "1000",
+    "transactionCheckMax": "1000",
     "flushConsumerOffsetInterval": "300", "flushDelayOffsetInterval": "300", "recallMessageEnable": "true",
     "mappedFileSizeTimerLog": "52000", **OPS_AT_ONCE,
 }  # fmt: skip
 """Apache's 5.x brokers keep op records in memory for 3 s, in which a half that was ended can be checked and delivered
-again; here they are to be written before the next check."""
+again; here they are to be written before the next check. With 15 checks, one a second, a slow machine would park the
+halves that the next broker shall find open."""
 NEVER = ("level 3", "timer far", "withdrawn")
 """In the bodies of messages that must not be seen: their time is hours away, or they were withdrawn."""
 WITHDRAWN_MS = 60_000
