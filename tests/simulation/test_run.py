@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -138,6 +139,16 @@ def test_brokers_that_change_their_role_under_load_keep_every_promise() -> None:
         result = run(seed, plan)
         assert result.good, f"gantry simulate --seed {seed} --faults 'role changed' --fault-count 5: {result}"
         assert result.injected["role changed"] > 0
+
+
+def test_what_a_slow_sync_has_not_ended_counts_as_not_stored() -> None:
+    faults = ("slow disks", "power cut", "process killed", "failing sync")
+    plan, happened = replace(DEFAULT, faults=faults, fault_count=12), Counter[str]()
+    for seed in range(12):
+        result = run(seed, plan)
+        assert result.good, f"gantry simulate --seed {seed} --faults '{','.join(faults)}' --fault-count 12: {result}"
+        happened += result.injected
+    assert all(happened[name] for name in ("disk slow", "power cut", "process killed", "sync failed"))
 
 
 @pytest.mark.slow

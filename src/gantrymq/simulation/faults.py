@@ -125,6 +125,7 @@ async def slow_disks(cluster: Cluster, rng: random.Random) -> None:
     slow = [host for host in cluster.brokers if rng.random() < 0.8]
     for host in slow:
         host.disk.sync_s = rng.uniform(0.01, 0.5)
+        cluster.injected["disk slow"] += 1
     await wait(cluster, rng.uniform(2, 12))
     for host in slow:
         host.disk.sync_s = 0.0
@@ -190,8 +191,9 @@ FAULTS: dict[str, Fault] = {
     "lying checkers": lying_checkers,
     "two answers": two_answers,
     "role changed": role_changed,
+    "slow disks": slow_disks,
 }
-USUAL = tuple(name for name in FAULTS if name != "role changed")
+USUAL = tuple(name for name in FAULTS if name not in ("role changed", "slow disks"))
 """Those of a run for which none are named: the seeds of other pages were played with them."""
 
 

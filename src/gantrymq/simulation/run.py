@@ -16,7 +16,7 @@ from gantrymq.errors import GantryError
 from gantrymq.simulation.faults import CALM, FAULTS, USUAL, Fault, unharmed
 from gantrymq.simulation.judging.checker import Violation, check
 from gantrymq.simulation.judging.history import Event
-from gantrymq.simulation.stores import store_problems
+from gantrymq.simulation.stores import at_rest
 from gantrymq.simulation.workload import PLAIN_TOPIC, TOPIC
 from gantrymq.simulation.world.cluster import Cluster
 from gantrymq.simulation.world.disk import PowerCut
@@ -114,8 +114,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
     await break_things(cluster, plan, rng, FAULTS)
     await customers
     await _make_peace(cluster)
-    cluster.history.add("quiet")
-    cluster.errors += store_problems(cluster)
+    at_rest(cluster)
 
 
 async def place_orders(cluster: Cluster, count: int) -> None:

@@ -42,3 +42,9 @@ def store_problems(cluster: Cluster) -> list[str]:
         return []
     stores = [(host.name, host.broker.store) for host in cluster.brokers if host.broker is not None]
     return [f"{name}: {problem}" for name, store in stores for problem in queue_problems(store, places_of(store))]
+
+
+def at_rest(cluster: Cluster) -> None:
+    """Everything is mended and time has passed: what has not arrived by now is lost, and the stores are looked at."""
+    cluster.history.add("quiet")
+    cluster.errors += store_problems(cluster)

@@ -36,7 +36,7 @@ from gantrymq.simulation.pair.run import (
     until,
 )  # fmt: skip
 from gantrymq.simulation.run import SERVICES, Plan, Result, break_things, place_orders, play
-from gantrymq.simulation.stores import store_problems
+from gantrymq.simulation.stores import at_rest
 from gantrymq.simulation.workload import IMMUNITY_MS
 from gantrymq.simulation.world.cluster import BrokerHost, Cluster
 from gantrymq.simulation.world.network import HA_PORT
@@ -283,7 +283,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
     await break_things(cluster, plan, rng, ELECTION_FAULTS, TROUBLE_S)
     await customers
     await _make_peace(cluster)
-    cluster.history.add("quiet")
+    at_rest(cluster)
     cluster.errors += places_with_two_messages(cluster)
     cluster.injected["epochs"] += _etcd(cluster).held.record.epoch  # type: ignore[union-attr]
 
@@ -312,4 +312,3 @@ async def _make_peace(cluster: Cluster) -> None:
     elif len({log_of(host) for host in cluster.brokers}) > 1:
         cluster.errors.append(f"the logs differ: {state_of(cluster)}")
     await asyncio.sleep(3)
-    cluster.errors += store_problems(cluster)

@@ -22,6 +22,7 @@ from gantrymq.simulation.faults import CALM, Fault
 from gantrymq.simulation.groups.faults import MEMBER_FAULTS, QUEUES, Crowd
 from gantrymq.simulation.groups.members import GROUPS, PUSHING, TOPIC, Habits
 from gantrymq.simulation.run import Plan, Result, break_things, mend, play
+from gantrymq.simulation.stores import at_rest
 from gantrymq.simulation.world.cluster import NAME_SERVERS, Cluster
 
 TROUBLE_S: Final = 40.0
@@ -60,7 +61,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
     await break_things(cluster, plan, rng, _faults_of(crowd), TROUBLE_S)
     await sending
     await _peace(crowd)
-    cluster.history.add("quiet")
+    at_rest(cluster)
 
 
 def _note_progress(cluster: Cluster, name: str, broker: Broker) -> None:

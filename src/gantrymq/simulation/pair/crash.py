@@ -36,6 +36,7 @@ from gantrymq.simulation.pair.run import (
     until,
 )
 from gantrymq.simulation.run import Plan, Result, place_orders, play
+from gantrymq.simulation.stores import at_rest
 from gantrymq.simulation.world.cluster import BrokerHost, Cluster
 
 WORKLOAD: Final = Plan(orders=8, fault_count=0, brokers=2)
@@ -132,7 +133,7 @@ def run(seed: int, point: Point) -> Result:
         await _goes_off(cluster, point)
         await customers
         await make_peace(cluster)
-        cluster.history.add("quiet")
+        at_rest(cluster)
         cluster.errors += places_with_two_messages(cluster)
 
     return play(seed, WORKLOAD, scenario)

@@ -30,7 +30,7 @@ from gantrymq.simulation.faults import (
     unharmed,
 )
 from gantrymq.simulation.run import SERVICES, Plan, Result, break_things, place_orders, play
-from gantrymq.simulation.stores import store_problems
+from gantrymq.simulation.stores import at_rest
 from gantrymq.simulation.workload import IMMUNITY_MS, PLAIN_TOPIC, TOPIC
 from gantrymq.simulation.world.cluster import BROKER_PORT, BrokerHost, Cluster
 from gantrymq.simulation.world.network import HA_PORT
@@ -277,7 +277,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
     await customers
     await make_peace(cluster)
     watch.cancel()
-    cluster.history.add("quiet")
+    at_rest(cluster)
     cluster.errors += places_with_two_messages(cluster)
 
 
@@ -317,7 +317,6 @@ async def make_peace(cluster: Cluster) -> None:
     elif len({log_of(host) for host in cluster.brokers}) > 1:
         cluster.errors.append(f"the logs differ: {state_of(cluster)}")
     await asyncio.sleep(3)
-    cluster.errors += store_problems(cluster)
 
 
 async def start_service(cluster: Cluster) -> None:

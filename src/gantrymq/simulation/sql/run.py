@@ -23,6 +23,7 @@ from gantrymq.simulation.run import Plan, Result, break_things, mend, play, sett
 from gantrymq.simulation.sql.cluster import SqlCluster
 from gantrymq.simulation.sql.faults import OWN_FAULTS, OWN_FAULTS_AWAY
 from gantrymq.simulation.sql.services import TOO_OLD_S, TOPICS
+from gantrymq.simulation.stores import at_rest
 from gantrymq.simulation.world.cluster import Cluster
 from gantrymq.sql.transaction import local
 
@@ -81,7 +82,7 @@ async def _scenario(cluster: Cluster, plan: Plan, away: str, ordered: bool) -> N
     await _peace(world)
     world.check_limit()
     _note_stuck(cluster)
-    cluster.history.add("quiet")
+    at_rest(cluster)
 
 
 def _note_stuck(cluster: Cluster) -> None:

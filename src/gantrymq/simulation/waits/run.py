@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gantrymq.simulation.faults import Fault
 from gantrymq.simulation.run import Plan, Result, break_things, play
+from gantrymq.simulation.stores import at_rest
 from gantrymq.simulation.waits.errands import Caller, World
 from gantrymq.simulation.waits.steps import WAIT_FAULTS
 from gantrymq.simulation.world.cluster import Cluster
@@ -53,7 +54,7 @@ async def _scenario(cluster: Cluster, plan: Plan) -> None:
     await asyncio.wait([looking])
     if not looking.cancelled():
         looking.result()
-    cluster.history.add("quiet")
+    at_rest(cluster)
 
 
 async def _later(seconds: float, caller: Caller, number: int) -> None:
