@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -119,21 +119,23 @@ class JournalDisk(SimDisk):
     def _go_on(self, killed: Cut) -> None:
         contents = {}
         for number, file in killed.files.items():
+            made = [operation - killed.number for operation, _ in file.changes]
             content = contents[number] = Content(
-                bytearray(), bytearray(file.durable), [each for _, each in file.changes]
+                bytearray(), bytearray(file.durable), [change for _, change in file.changes], made
             )
-            now = Content(bytearray(), bytearray(file.durable), list(content.unsynced))
-            now.settle()
+            now = replace(content, durable=bytearray(file.durable))
+            now.settle(self.moment)
             content.data = now.durable
             content.allocated = set(grains_of(bytes(content.data)))
-            self._remember(content, content.unsynced, [made - killed.number for made, _ in file.changes])
+            self._remember(content, content.unsynced, list(made))
         for path, kept in killed.directories.items():
             states = [
                 {name: None if number is None else contents[number] for name, number in entries.items()}
                 for _, entries in kept.versions
             ]
-            directory = self._removed[path] = _Directory(dict(states[-1]), states[0], states[1:])
-            self._remember(directory, directory.unsynced, [made - killed.number for made, _ in kept.versions[1:]])
+            made = [operation - killed.number for operation, _ in kept.versions[1:]]
+            directory = self._removed[path] = _Directory(dict(states[-1]), states[0], states[1:], made)
+            self._remember(directory, directory.unsynced, list(made))
         self._directories = {}
         self._reach("/")
         self.capacity = killed.capacity
@@ -193,17 +195,11 @@ class JournalDisk(SimDisk):
         asyncio.get_running_loop().call_soon(done, error)
 
     def _begin_sync(self, file: SimFile) -> Callable[[], None]:
-        content = file._content
-        begun, count = content.unsynced, len(content.unsynced)
+        content, begun = file._content, self.moment
 
         def end() -> None:
             self.happens()
-            if content.unsynced is not begun:
-                return  # somebody else has synced it meanwhile
-            later = begun[count:]
-            del begun[count:]
-            content.settle()
-            content.unsynced = later
+            count = content.settle(begun)
             known = self._look_again(content, file.path)
             known.operations = known.operations[count:]
 
@@ -264,7 +260,7 @@ def _in_words(change: object, name: str) -> str:
 
 
 def _content(blob: Blob) -> Content:
-    return Content(bytearray(blob.data), bytearray(blob.data), [], set(blob.grains))
+    return Content(bytearray(blob.data), bytearray(blob.data), allocated=set(blob.grains))
 
 
 def _directory(entries: dict[str, Content | None]) -> _Directory:

@@ -2,7 +2,8 @@
 
 What a power cut leaves, as file systems promise it and no more:
 
-* data that was synced; of every later write all, nothing, or some sectors, each write on its own;
+* data that was synced: a sync catches what was written before it began, and it may take a while; of every later write
+  all, nothing, or some sectors, each write on its own;
 * of the names in a directory what was synced by ``sync_dir``, and of later changes a beginning, in order;
 * the size of a file: a later ``truncate`` may be missing, then the writes behind it are, too.
 """
@@ -10,6 +11,7 @@ What a power cut leaves, as file systems promise it and no more:
 from __future__ import annotations
 
 import asyncio
+import bisect
 import errno
 import os
 import random
@@ -53,7 +55,7 @@ class SimFile:
             if offset + room > len(content.data):
                 resize(content.data, offset + room)
             content.data[offset : offset + room] = part
-            content.unsynced.append((offset, bytes(part)))
+            content.change((offset, bytes(part)), self._disk.moment)
             content.modified_ms = self._disk.now_ms
         if broken:
             raise StoreError(f"writing {self.path} failed: [Errno {errno.EIO}] Input/output error")
@@ -71,7 +73,7 @@ class SimFile:
             return
         resize(content.data, size)
         content.allocated = {sector for sector in content.allocated if sector * SECTOR < size}
-        content.unsynced.append(size)
+        content.change(size, self._disk.moment)
         self._disk.give_back(before - content.space)
 
     def allocate(self, size: int) -> None:
@@ -94,10 +96,9 @@ class SimFile:
         content = self._use()
         self._disk.happens()
         if self._disk.failures.sync_fails(self.path):
-            # The kernel calls the pages clean, and forgets them at the next power cut; the size comes some day.
-            content.unsynced = [len(content.data)]
+            content.forget()
             raise OSError(errno.EIO, "Input/output error", self.path)
-        content.settle()
+        content.settle(self._disk.begun)
 
     def close(self) -> None:
         self._closed = True
@@ -110,6 +111,19 @@ class _Directory:
     durable: dict[str, Content | None] = field(default_factory=dict)
     unsynced: list[dict[str, Content | None]] = field(default_factory=list)
     """The entries after every change that is not durable."""
+    moments: list[int] = field(default_factory=list)
+    """Of each change in ``unsynced``; they grow."""
+
+    def changed(self, moment: int) -> None:
+        self.unsynced.append(dict(self.entries))
+        self.moments.append(moment)
+
+    def settle(self, until: int) -> None:
+        """Make durable what was changed up to a moment."""
+        count = bisect.bisect_right(self.moments, until)
+        if count:
+            self.durable = self.unsynced[count - 1]
+        self.unsynced, self.moments = self.unsynced[count:], self.moments[count:]
 
 
 class SimLock:
@@ -160,6 +174,9 @@ class SimDisk:
         self.injected: Counter[str] = Counter()
         """Faults that really happened, by kind. The disk that is left after a crash goes on with the same one."""
         self.failures = Failures(self.injected)
+        self.moment = 0
+        """Counts changes."""
+        self._begun: int | None = None
         self.sync_s = 0.0
         """A sync in the background takes so long at most."""
         self.hold_syncs = False
@@ -173,6 +190,7 @@ class SimDisk:
         if self._off:
             raise PowerCut
         self.operations += 1
+        self.moment += 1
         if self.operations_left is not None:
             if self.operations_left <= 0:
                 self._off = True
@@ -181,6 +199,11 @@ class SimDisk:
                     self.when_off()
                 raise PowerCut
             self.operations_left -= 1
+
+    @property
+    def begun(self) -> int:
+        """The moment when the sync began that ends now; what was changed later it need not have caught."""
+        return self.moment if self._begun is None else self._begun
 
     def fail_next_sync(self, path_part: str) -> None:
         self.failures.sync = path_part
@@ -259,6 +282,7 @@ class SimDisk:
         """The disk as the next process finds it when only this one was killed: every write is there, synced or not."""
         after = self._next()
         after._directories = self._directories
+        after.moment = self.moment
         return after
 
     def _next(self) -> SimDisk:
@@ -300,10 +324,6 @@ class SimDisk:
             raise FileNotFoundError(errno.ENOENT, "No such directory", directory)
         return self._directories[directory], name
 
-    def _change(self, directory: _Directory) -> None:
-        self.happens()
-        directory.unsynced.append(dict(directory.entries))
-
     def open(self, path: str, *, create: bool = False) -> File:
         directory, name = self._parent(path)
         if name not in directory.entries:
@@ -311,7 +331,7 @@ class SimDisk:
                 raise FileNotFoundError(errno.ENOENT, "No such file", path)
             self.happens()
             directory.entries[name] = Content(modified_ms=self.now_ms)
-            directory.unsynced.append(dict(directory.entries))
+            directory.changed(self.moment)
         content = directory.entries[name]
         if content is None:
             raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
@@ -341,17 +361,19 @@ class SimDisk:
         parent = os.path.dirname(path)
         self.make_dirs(parent, durable=durable)
         directory, name = self._parent(path)
+        self.happens()
         directory.entries[name] = None
+        directory.changed(self.moment)
         self._directories[path] = _Directory()
-        self._change(directory)
         if durable:
             self.sync_dir(parent)
 
     def remove(self, path: str) -> None:
         if self.exists(path):
             directory, name = self._parent(path)
+            self.happens()
             content = directory.entries.pop(name)
-            self._change(directory)
+            directory.changed(self.moment)
             self.give_back(0 if content is None else content.space)
 
     def remove_dir(self, path: str) -> None:
@@ -360,18 +382,20 @@ class SimDisk:
         if self._directories[path].entries:
             raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
         directory, name = self._parent(path)
+        self.happens()
         del directory.entries[name]
+        directory.changed(self.moment)
         self._removed[path] = self._directories.pop(path)
-        self._change(directory)
 
     def rename(self, source: str, target: str) -> None:
         directory, name = self._parent(source)
         other, new = self._parent(target)
         if other is not directory:
             raise NotImplementedError("a rename between directories is not simulated")
+        self.happens()
         replaced = directory.entries.get(new)
         directory.entries[new] = directory.entries.pop(name)
-        self._change(directory)
+        directory.changed(self.moment)
         self.give_back(0 if replaced is None else replaced.space)
 
     def sync_dir(self, path: str) -> None:
@@ -379,8 +403,7 @@ class SimDisk:
             raise FileNotFoundError(errno.ENOENT, "No such directory", path)
         self.happens()
         directory = self._directories[path]
-        directory.durable = dict(directory.entries)
-        directory.unsynced = []
+        directory.settle(self.begun)
 
     def open_dir(self, path: str) -> SimHeldDirectory:
         return SimHeldDirectory(self, path)
@@ -408,11 +431,13 @@ class SimDisk:
 
     def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
         loop = asyncio.get_running_loop()
+        begun = self.moment
 
         def work() -> None:
             if self._off:
                 return
             error: BaseException | None = None
+            self._begun = begun
             try:
                 for file in files:
                     file.sync()
@@ -420,6 +445,8 @@ class SimDisk:
                 return
             except BaseException as failure:  # noqa: BLE001 # as the real one
                 error = failure
+            finally:
+                self._begun = None
             loop.call_soon(done, error)
 
         if self.hold_syncs or self._held:

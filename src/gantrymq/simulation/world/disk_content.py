@@ -6,6 +6,7 @@ and what follows it perhaps nothing.
 
 from __future__ import annotations
 
+import bisect
 import random
 from dataclasses import dataclass, field
 
@@ -20,6 +21,8 @@ class Content:
     data: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
     unsynced: list[tuple[int, bytes] | int] = field(default_factory=list)
+    moments: list[int] = field(default_factory=list)
+    """Of each change in ``unsynced``; they grow."""
     allocated: set[int] = field(default_factory=set)
     modified_ms: int = 0
     taken: int = 0
@@ -30,9 +33,16 @@ class Content:
         """Bytes of the disk that it takes."""
         return self.taken + SECTOR * len(self.allocated)
 
-    def settle(self) -> None:
-        """Make everything durable; costs what was written since the last time, not what the file holds."""
-        for change in self.unsynced:
+    def change(self, change: tuple[int, bytes] | int, moment: int) -> None:
+        """A write, or a new size, that is not durable."""
+        self.unsynced.append(change)
+        self.moments.append(moment)
+
+    def settle(self, until: int) -> int:
+        """Make durable what was changed up to a moment, and say how many changes these are; costs what was written
+        since the last time, not what the file holds."""
+        count = bisect.bisect_right(self.moments, until)
+        for change in self.unsynced[:count]:
             if isinstance(change, int):
                 resize(self.durable, change)
             else:
@@ -40,7 +50,13 @@ class Content:
                 if offset + len(new) > len(self.durable):
                     resize(self.durable, offset + len(new))
                 self.durable[offset : offset + len(new)] = new
-        self.unsynced = []
+        self.unsynced, self.moments = self.unsynced[count:], self.moments[count:]
+        return count
+
+    def forget(self) -> None:
+        """The kernel calls the pages of a sync that failed clean, and a power cut forgets them; the size comes some
+        day."""
+        self.unsynced, self.moments = [len(self.data)], self.moments[-1:] or [0]
 
     def after_power_cut(self, rng: random.Random) -> Content:
         data = bytearray(self.durable)
@@ -52,7 +68,7 @@ class Content:
             else:
                 _write_some(data, *change, rng)
         kept = {at // SECTOR for at in range(0, len(data), SECTOR) if any(data[at : at + SECTOR])}
-        return Content(data, bytearray(data), [], kept, self.modified_ms)
+        return Content(data, bytearray(data), allocated=kept, modified_ms=self.modified_ms)
 
 
 def resize(data: bytearray, size: int) -> None:
