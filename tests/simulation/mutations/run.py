@@ -11,6 +11,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from gantrymq.broker.transactions import coordinator as transaction_coordinator
@@ -26,7 +27,7 @@ from gantrymq.client.push_consumer import PushConsumer
 from gantrymq.client.sending.delivery import Delivery
 from gantrymq.runtime.steady import SteadyTime
 from gantrymq.simulation.groups import run as groups
-from gantrymq.simulation.run import Result
+from gantrymq.simulation.run import DEFAULT, Result, run
 from gantrymq.simulation.waits import run as waits
 from gantrymq.store.dispatch import Dispatch
 from gantrymq.store.log import records
@@ -40,6 +41,8 @@ from gantrymq.transactions.rules.resolve import EndAction
 from gantrymq.transactions.table.open_halves import TransactionTable
 from tests.simulation.mutations.mutation import Mutation, Patch
 from tests.simulation.mutations.services import SQL_MUTATIONS
+
+SLOW_DISKS = replace(DEFAULT, faults=("slow disks", "power cut", "process killed"), fault_count=12)
 
 
 class _Agrees(int):
@@ -69,6 +72,11 @@ def _sync_nothing(self: Flusher) -> None:
 def _believe_a_failed_sync(patch: Patch) -> None:
     ended = Flusher._ended
     patch(Flusher, "_ended", lambda self, target, error: ended(self, target, None))
+
+
+def _count_what_came_during_a_sync(patch: Patch) -> None:
+    ended = Flusher._ended
+    patch(Flusher, "_ended", lambda self, target, error: ended(self, self._log.written, error))
 
 
 def _commit_what_is_rolled_back(self: TransactionEndings, half: Any, then: Any = None, *more: Any) -> None:
@@ -190,6 +198,8 @@ MUTATIONS = (
     Mutation("acknowledged before it is durable", lambda p: p(LogSafety, "tell", _acknowledge_at_once), 50),
     Mutation("the sync is skipped", lambda p: p(Flusher, "start", _sync_nothing), 50),
     Mutation("a failed sync counts as done", _believe_a_failed_sync, 300),
+    Mutation("what is written during a sync counts as synced", _count_what_came_during_a_sync, 50,
+             lambda seed: run(seed, SLOW_DISKS)),
     Mutation("a rollback commits", lambda p: p(TransactionEndings, "roll_back", _commit_what_is_rolled_back), 5),
     Mutation("a commit rolls back", lambda p: p(TransactionEndings, "commit", _roll_back_what_is_committed), 5),
     Mutation("an op message settles the next half", _settle_a_neighbour, 50),
