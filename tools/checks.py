@@ -27,8 +27,14 @@ from typing import IO
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 SOURCES = ["src", "tests", "tools", "run.py", "setup.py"]
-# Programs among the tests, which people start by themselves.
-TYPED_TESTS = ("tests/cancellation", "tests/interrupts", "tests/simulation/mutations")
+# Programs among the tests, which people start by themselves, and what these and other tests are built on.
+TYPED_TESTS = tuple(
+    f"tests/{name}"
+    for name in (
+        "cancellation", "doctor", "examples", "golden", "interrupts", "kill", "nameserver", "observability",
+        "remoting", "simulation", "support", "upgrade",
+    )
+)  # fmt: skip
 
 # A stage that takes longer is ended and counts as failed, so that a stage that hangs does not block CI.
 STAGE_LIMIT_SECONDS = 30 * 60

@@ -25,8 +25,8 @@ from tests.cli.tool import eventually
 from tests.kill.server import Server
 from tests.kill.takeover import COMMIT, FIRST, TOPIC, Book, load
 from tests.support.brokers import new_client, send_header
-from tests.upgrade.contents import GROUP
-from tests.upgrade.run import ROOT, SETTINGS, fill, judge, serving
+from tests.upgrade.contents import GROUP, SETTINGS, fill, judge
+from tests.upgrade.run import ROOT, serving
 
 WAITING = DELAYED, TIMED = "Delayed", "Timed"
 COUNT = 150

@@ -72,7 +72,7 @@ def test_a_connection_ends_or_goes_on_whatever_comes(mode: TlsMode, data: list[b
 
     async def test() -> None:
         network = _NoNetwork()
-        tls = TlsNetwork(network, SystemClock(), server=CERTIFICATES, mode=mode)  # type: ignore[arg-type]
+        tls = TlsNetwork(network, SystemClock(), server=CERTIFICATES, mode=mode)
 
         def handler(session: object, command: object) -> bytes:
             executed.append(1)

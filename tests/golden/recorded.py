@@ -15,6 +15,9 @@ from gantrymq.protocol.frame import FrameSplitter
 TRAFFIC = Path(__file__).parent / "traffic"
 SCENARIOS = sorted(path.name.removesuffix(".jsonl.gz") for path in TRAFFIC.glob("*.jsonl.gz"))
 
+Bytes = bytes
+"""``Recorded`` has a property of that name."""
+
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a scenario."""
@@ -41,11 +44,11 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind == "response"
 
     @property
-    def bytes(self) -> bytes:
-        return bytes.fromhex(self.frame)
+    def bytes(self) -> Bytes:
+        return Bytes.fromhex(self.frame)
 
     @property
-    def body(self) -> bytes:
+    def body(self) -> Bytes:
         return self.bytes[len(self.frame) // 2 - self.body_len :]
 
     def command(self) -> Command:

@@ -84,7 +84,7 @@ class Place:
             import pymysql
 
             where = {"host": "127.0.0.1", "port": self.port, "user": self.user, "database": self.name}
-            return pymysql.connect(**{**where, **NO_TLS, **options})  # type: ignore[call-overload]
+            return pymysql.connect(**{**where, **NO_TLS, **options})
         return sqlite3.connect(self.name, **options)
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:

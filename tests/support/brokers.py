@@ -45,9 +45,8 @@ class Cluster:
         )  # fmt: skip
 
     async def send(self, topic: str, body: bytes = b"hello", properties: str = "", **fields: object) -> Command:
-        return await self.ask(
-            fields.pop("code", RequestCode.SEND_MESSAGE_V2), send_header(topic, properties, **fields), body
-        )  # type: ignore[call-overload, no-any-return]
+        code = int(str(fields.pop("code", int(RequestCode.SEND_MESSAGE_V2))))
+        return await self.ask(code, send_header(topic, properties, **fields), body)
 
     async def sent(
         self, topic: str, body: bytes = b"hello", properties: str = "", **fields: object
@@ -97,7 +96,7 @@ def broker_config(root: Path | str, **settings: object) -> BrokerConfig:
         "max_index_num": 4000, "max_hash_slot_num": 1000, "disk_space_warning_level_ratio": 100,
         "disk_space_reserve": 1 << 20,
     }  # fmt: skip
-    return BrokerConfig.of(**{**values, **settings})  # type: ignore[arg-type]
+    return BrokerConfig.of(**{**values, **settings})
 
 
 @contextlib.asynccontextmanager

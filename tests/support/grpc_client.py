@@ -83,7 +83,7 @@ class GrpcClient:
     ) -> v2.Status:
         request = service.EndTransactionRequest(
             topic=resource(topic), message_id=message_id, transaction_id=transaction_id, resolution=resolution,
-            source=source,
+            source=v2.TransactionSource.Name(source),
         )  # fmt: skip
         return (await self.call("EndTransaction", request, service.EndTransactionResponse)).status
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from typing import Any
 
 
 def make_slow(seconds: float) -> None:
     """From now on each sync of this process takes so much longer."""
 
-    def slow(sync: Callable[[int], None]) -> Callable[[int], None]:
-        def later(descriptor: int) -> None:
+    def slow(sync: Callable[[Any], None]) -> Callable[[Any], None]:
+        def later(descriptor: Any) -> None:
             time.sleep(seconds)
             sync(descriptor)
 
         return later
 
-    os.fsync, os.fdatasync = slow(os.fsync), slow(os.fdatasync)
+    for name in ("fsync", "fdatasync"):
+        setattr(os, name, slow(getattr(os, name)))

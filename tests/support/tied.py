@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 PROGRAM = f"""\
@@ -27,7 +28,7 @@ except OSError as error:
 """
 
 
-def tied(command: Sequence[str], by: signal.Signals = signal.SIGKILL, user: str | None = None) -> list[str]:
+def tied(command: Sequence[str | Path], by: signal.Signals = signal.SIGKILL, user: str | None = None) -> list[str]:
     """``command``, which gets the signal ``by`` when the thread that starts it ends: by a crash, a kill or Ctrl-C.
     It runs as ``user``, where one is named (that account need not be able to read our Python).
 
@@ -35,4 +36,4 @@ def tied(command: Sequence[str], by: signal.Signals = signal.SIGKILL, user: str 
     ``preexec_fn``) would need a fork of a process with threads, which may stand still: grpcio has handlers for forks,
     and other threads may hold locks.
     """
-    return [sys.executable, "-I", "-S", "-c", PROGRAM, str(int(by)), str(os.getpid()), user or "", *command]
+    return [sys.executable, "-I", "-S", "-c", PROGRAM, str(int(by)), str(os.getpid()), user or "", *map(str, command)]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.upgrade import contents
-from tests.upgrade.run import ROOT, judge, serving, unpack
+from tests.upgrade.contents import judge
+from tests.upgrade.run import ROOT, serving, unpack
 
 pytestmark = pytest.mark.slow
 LOG = "commitlog/00000000000000000000"

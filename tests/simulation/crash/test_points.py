@@ -243,7 +243,7 @@ MUTATIONS: dict[Callable[[pytest.MonkeyPatch], None], tuple[str, Plan]] = {
     nothing_is_found_again: ("stored once", replace(PLAINS, chapters=("topics delayed",))),
 }
 """A broken broker, a rule it breaks, and crashes that show it."""
-FILES = {marked_without_a_sync: "gantry/mark", decisions_newer_than_the_log: "gantry"}
+FILES: dict[object, str] = {marked_without_a_sync: "gantry/mark", decisions_newer_than_the_log: "gantry"}
 """Which operations they lie behind, if not behind those on the log."""
 
 

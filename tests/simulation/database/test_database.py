@@ -17,7 +17,7 @@ from gantrymq.simulation.database.tables import Isolation
 from gantrymq.simulation.sql.services import COUNT, ORDER, PLACE, TABLES, TAKE, language
 from gantrymq.simulation.world.loop import VirtualLoop
 from gantrymq.sql.rows import transaction_id
-from gantrymq.sql.rows.dialect import DatabaseKind, Dialect
+from gantrymq.sql.rows.dialect import KINDS, Dialect
 from gantrymq.sql.rows.failures import Failure, read_failure
 from gantrymq.sql.rows.tables import CLEANED, DATABASE, ddl
 from gantrymq.sql.rules.claim import Query
@@ -143,7 +143,7 @@ class UnderTest:
 class RealUnderTest(UnderTest):
     def __init__(self, place: Place) -> None:
         postgresql = place.kind == "postgresql"
-        super().__init__(Dialect(DatabaseKind(place.kind), "format" if postgresql else "qmark"))
+        super().__init__(Dialect(KINDS[place.kind], "format" if postgresql else "qmark"))
         self.kind = place.kind
         self._place = place
         if not postgresql:
