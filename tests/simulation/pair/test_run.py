@@ -65,8 +65,8 @@ def _what_is_found_counts(patch: Patch) -> None:
 DEFECTS: dict[str, tuple[Callable[[Patch], None], range, Plan]] = {
     "everything is copied": (_everything_is_copied, range(40), DEFAULT),
     "nothing is compared": (nothing_is_compared, range(100), DEFAULT),
-    "no topics are made": (_no_topics, range(90, 190), FAST_DISKS),
-    "what is found counts": (_what_is_found_counts, range(100), DEFAULT),
+    "no topics are made": (_no_topics, range(98, 198), FAST_DISKS),
+    "what is found counts": (_what_is_found_counts, range(38, 138), DEFAULT),
 }
 """Each defect, and the seeds within which it is found. They begin shortly before the one that finds it."""
 
