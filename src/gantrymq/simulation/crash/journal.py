@@ -6,12 +6,12 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
 from gantrymq.runtime.disk import Syncable
-from gantrymq.simulation.world.disk import PowerCut, SimDisk, SimFile, _Directory
+from gantrymq.simulation.world.disk import PowerCut, SimDisk, _Directory
 from gantrymq.simulation.world.disk_content import SECTOR as GRAIN
 from gantrymq.simulation.world.disk_content import Content
 
@@ -81,11 +81,10 @@ class _Known:
     """What was seen of a file or directory at the last look."""
 
     unsynced: Sequence[object]
-    operations: list[int] = field(default_factory=list)
-    """The operation that made each change in ``unsynced``."""
+    """Another object after each sync."""
+    count: int
+    """How many changes it had."""
     kept: KeptFile | KeptDirectory | None = None
-    synced: str = ""
-    """The name by which a part of the changes was just synced."""
 
 
 class JournalDisk(SimDisk):
@@ -119,29 +118,31 @@ class JournalDisk(SimDisk):
     def _go_on(self, killed: Cut) -> None:
         contents = {}
         for number, file in killed.files.items():
-            made = [operation - killed.number for operation, _ in file.changes]
+            moments = [_moment(operation - killed.number) for operation, _ in file.changes]
             content = contents[number] = Content(
-                bytearray(), bytearray(file.durable), [change for _, change in file.changes], made
+                bytearray(), bytearray(file.durable), [change for _, change in file.changes], moments
             )
             now = replace(content, durable=bytearray(file.durable))
             now.settle(self.moment)
             content.data = now.durable
             content.allocated = set(grains_of(bytes(content.data)))
-            self._remember(content, content.unsynced, list(made))
+            self._remember(content)
         for path, kept in killed.directories.items():
             states = [
                 {name: None if number is None else contents[number] for name, number in entries.items()}
                 for _, entries in kept.versions
             ]
-            made = [operation - killed.number for operation, _ in kept.versions[1:]]
-            directory = self._removed[path] = _Directory(dict(states[-1]), states[0], states[1:], made)
-            self._remember(directory, directory.unsynced, list(made))
+            moments = [_moment(operation - killed.number) for operation, _ in kept.versions[1:]]
+            directory = self._removed[path] = _Directory(dict(states[-1]), states[0], states[1:], moments)
+            self._remember(directory)
         self._directories = {}
         self._reach("/")
         self.capacity = killed.capacity
 
-    def _remember(self, thing: Content | _Directory, unsynced: Sequence[object], operations: list[int]) -> None:
-        self._known[id(thing)] = (thing, _Known(unsynced, operations))
+    def _remember(self, thing: Content | _Directory) -> _Known:
+        known = _Known(thing.unsynced, len(thing.unsynced))
+        self._known[id(thing)] = (thing, known)
+        return known
 
     def _reach(self, path: str) -> None:
         """Everything below a directory that is there; the others may come back."""
@@ -172,8 +173,7 @@ class JournalDisk(SimDisk):
         return Cut(self._made, files, directories, self._done, self.capacity)
 
     def sync_later(self, files: Sequence[Syncable], done: Callable[[BaseException | None], None]) -> None:
-        work = [self._begin_sync(file) if isinstance(file, SimFile) else file.sync for file in files]
-        self._syncs.append(partial(self._end_syncs, work, done))
+        self._syncs.append(partial(self._end_syncs, files, self.moment, done))
         if len(self._syncs) == 1:
             asyncio.get_running_loop().call_later(SYNC_S, self._next_sync)
 
@@ -183,35 +183,19 @@ class JournalDisk(SimDisk):
         if self._syncs:
             asyncio.get_running_loop().call_later(SYNC_S, self._next_sync)
 
-    def _end_syncs(self, work: list[Callable[[], None]], done: Callable[[BaseException | None], None]) -> None:
+    def _end_syncs(self, files: Sequence[Syncable], begun: int, done: Callable[[BaseException | None], None]) -> None:
         error: BaseException | None = None
+        self._begun = begun
         try:
-            for sync in work:
-                sync()
+            for file in files:
+                file.sync()
         except PowerCut:
             raise
         except BaseException as failure:  # noqa: BLE001 # as the real one
             error = failure
+        finally:
+            self._begun = None
         asyncio.get_running_loop().call_soon(done, error)
-
-    def _begin_sync(self, file: SimFile) -> Callable[[], None]:
-        content, begun = file._content, self.moment
-
-        def end() -> None:
-            self.happens()
-            count = content.settle(begun)
-            known = self._look_again(content, file.path)
-            known.operations = known.operations[count:]
-
-        return end
-
-    def _look_again(self, content: Content, name: str) -> _Known:
-        """After a part of its changes was synced."""
-        if id(content) not in self._known:
-            self._known[id(content)] = (content, _Known(content.unsynced))
-        known = self._known[id(content)][1]
-        known.unsynced, known.kept, known.synced = content.unsynced, None, name
-        return known
 
     def _number(self, content: Content) -> int:
         return self._numbers.setdefault(id(content), len(self._numbers))
@@ -221,36 +205,42 @@ class JournalDisk(SimDisk):
         unsynced: Sequence[object] = thing.unsynced
         _, known = self._known.get(id(thing), (None, None))
         if known is None:
-            known = _Known(unsynced)
-            self._known[id(thing)] = (thing, known)
-        if known.synced:
-            self._done, known.synced = f"sync of {name}", ""
+            known = self._remember(thing)
+            known.count = 0
         if known.unsynced is not unsynced:
             self._done = f"sync of {name}"
-            known.unsynced, known.operations, known.kept = unsynced, [], None
-        while len(known.operations) < len(unsynced):
-            self._done = _in_words(unsynced[len(known.operations)], name)
-            known.operations.append(self._made - 1)
-            known.kept = None
+            known = self._remember(thing)
+        if known.count < len(unsynced):
+            self._done = _in_words(unsynced[-1], name)
+            known.count, known.kept = len(unsynced), None
         return known
 
     def _keep_file(self, path: str, content: Content) -> KeptFile:
         known = self._look(content, path)
         if not isinstance(known.kept, KeptFile):
-            known.kept = KeptFile(
-                bytes(content.durable), tuple(zip(known.operations, content.unsynced, strict=True))
-            )  # fmt: skip
+            changes = zip(map(_operation, content.moments), content.unsynced, strict=True)
+            known.kept = KeptFile(bytes(content.durable), tuple(changes))
         return known.kept
 
     def _keep_directory(self, path: str, directory: _Directory) -> KeptDirectory:
         known = self._look(directory, path)
         if not isinstance(known.kept, KeptDirectory):
-            states = zip([SYNCED, *known.operations], [directory.durable, *directory.unsynced], strict=True)
+            operations = [SYNCED, *map(_operation, directory.moments)]
+            states = zip(operations, [directory.durable, *directory.unsynced], strict=True)
             known.kept = KeptDirectory(tuple(
                 (operation, {name: None if entry is None else self._number(entry) for name, entry in entries.items()})
                 for operation, entries in states
             ))  # fmt: skip
         return known.kept
+
+
+def _operation(moment: int) -> int:
+    """The number of the operation that made a change. The first one has the number 0, and happens at the moment 1."""
+    return moment - 1
+
+
+def _moment(operation: int) -> int:
+    return operation + 1
 
 
 def _in_words(change: object, name: str) -> str:

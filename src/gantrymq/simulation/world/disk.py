@@ -96,7 +96,7 @@ class SimFile:
         content = self._use()
         self._disk.happens()
         if self._disk.failures.sync_fails(self.path):
-            content.forget()
+            content.forget(self._disk.moment)
             raise OSError(errno.EIO, "Input/output error", self.path)
         content.settle(self._disk.begun)
 

@@ -53,10 +53,10 @@ class Content:
         self.unsynced, self.moments = self.unsynced[count:], self.moments[count:]
         return count
 
-    def forget(self) -> None:
+    def forget(self, moment: int) -> None:
         """The kernel calls the pages of a sync that failed clean, and a power cut forgets them; the size comes some
         day."""
-        self.unsynced, self.moments = [len(self.data)], self.moments[-1:] or [0]
+        self.unsynced, self.moments = [len(self.data)], [moment]
 
     def after_power_cut(self, rng: random.Random) -> Content:
         data = bytearray(self.durable)
