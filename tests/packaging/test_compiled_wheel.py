@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -25,7 +26,6 @@ pytestmark = [
     pytest.mark.packaging,
     pytest.mark.compiled,
     pytest.mark.timeout(1800),
-    pytest.mark.xdist_group("compiled wheel"),
     pytest.mark.skipif(not COMPILER, reason="no C compiler is on the PATH"),
     pytest.mark.skipif(not HEADERS, reason="the headers of this Python (Python.h) are not installed"),
 ]
@@ -43,16 +43,28 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy, and once for all tests: it takes minutes. ``GANTRY_TEST_WHEEL`` names one that is there."""
     if given := os.environ.get("GANTRY_TEST_WHEEL"):
         return Path(given)
-    out = tmp_path_factory.mktemp("wheel")
-    sources = tmp_path_factory.mktemp("sources")
-    for name in NEEDED:
-        shutil.copy(ROOT / name, sources)
-    for name in ("src", "tools"):
-        shutil.copytree(ROOT / name, sources / name, ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, sources]
-    run(*build, cwd=out, GANTRY_COMPILE="1")
-    (built,) = out.glob("gantrymq-*.whl")
-    return built
+    root = tmp_path_factory.getbasetemp()
+    return built(root.parent if "PYTEST_XDIST_WORKER" in os.environ else root)
+
+
+def built(root: Path) -> Path:
+    """The wheel in this directory. Of the processes of a run, which share it, one builds, and the others wait."""
+    out, sources = root / "wheel", root / "sources-of-the-wheel"
+    with (root / "wheel.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not out.exists():
+            shutil.rmtree(sources, ignore_errors=True)  # of a process whose build failed
+            sources.mkdir()
+            for name in NEEDED:
+                shutil.copy(ROOT / name, sources)
+            for name in ("src", "tools"):
+                shutil.copytree(ROOT / name, sources / name, ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+            done = root / "wheel-done"
+            build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", done, sources]
+            run(*build, cwd=root, GANTRY_COMPILE="1")
+            done.rename(out)
+    (wheel,) = out.glob("gantrymq-*.whl")
+    return wheel
 
 
 @pytest.fixture(scope="module")
