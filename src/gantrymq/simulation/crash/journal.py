@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeAlias
 
 from gantrymq.runtime.disk import Syncable
-from gantrymq.simulation.world.disk import PowerCut, SimDisk, _Directory
+from gantrymq.simulation.world.disk import SimDisk, _Directory
 from gantrymq.simulation.world.disk_content import SECTOR as GRAIN
 from gantrymq.simulation.world.disk_content import Content
 
@@ -184,17 +184,7 @@ class JournalDisk(SimDisk):
             asyncio.get_running_loop().call_later(SYNC_S, self._next_sync)
 
     def _end_syncs(self, files: Sequence[Syncable], begun: int, done: Callable[[BaseException | None], None]) -> None:
-        error: BaseException | None = None
-        self._begun = begun
-        try:
-            for file in files:
-                file.sync()
-        except PowerCut:
-            raise
-        except BaseException as failure:  # noqa: BLE001 # as the real one
-            error = failure
-        finally:
-            self._begun = None
+        error = self._synced(files, begun)
         asyncio.get_running_loop().call_soon(done, error)
 
     def _number(self, content: Content) -> int:

@@ -175,7 +175,7 @@ class SimDisk:
         """Faults that really happened, by kind. The disk that is left after a crash goes on with the same one."""
         self.failures = Failures(self.injected)
         self.moment = 0
-        """Counts changes."""
+        """Counts operations, and goes on counting when a process dies: so changes of two processes have an order."""
         self._begun: int | None = None
         self.sync_s = 0.0
         """A sync in the background takes so long at most."""
@@ -436,17 +436,10 @@ class SimDisk:
         def work() -> None:
             if self._off:
                 return
-            error: BaseException | None = None
-            self._begun = begun
             try:
-                for file in files:
-                    file.sync()
+                error = self._synced(files, begun)
             except PowerCut:
                 return
-            except BaseException as failure:  # noqa: BLE001 # as the real one
-                error = failure
-            finally:
-                self._begun = None
             loop.call_soon(done, error)
 
         if self.hold_syncs or self._held:
@@ -455,6 +448,20 @@ class SimDisk:
             loop.call_later(self._rng.uniform(0, self.sync_s), work)
         else:
             loop.call_soon(work)
+
+    def _synced(self, files: Sequence[Syncable], begun: int) -> BaseException | None:
+        """End a sync that began at a moment: its error, or None. Raises PowerCut."""
+        self._begun = begun
+        try:
+            for file in files:
+                file.sync()
+        except PowerCut:
+            raise
+        except BaseException as failure:  # noqa: BLE001 # as the real one
+            return failure
+        finally:
+            self._begun = None
+        return None
 
     def close(self) -> None:
         while self._held:

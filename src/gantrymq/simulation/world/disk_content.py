@@ -38,9 +38,9 @@ class Content:
         self.unsynced.append(change)
         self.moments.append(moment)
 
-    def settle(self, until: int) -> int:
-        """Make durable what was changed up to a moment, and say how many changes these are; costs what was written
-        since the last time, not what the file holds."""
+    def settle(self, until: int) -> None:
+        """Make durable what was changed up to a moment; costs what was written since the last time, not what the file
+        holds."""
         count = bisect.bisect_right(self.moments, until)
         for change in self.unsynced[:count]:
             if isinstance(change, int):
@@ -51,7 +51,6 @@ class Content:
                     resize(self.durable, offset + len(new))
                 self.durable[offset : offset + len(new)] = new
         self.unsynced, self.moments = self.unsynced[count:], self.moments[count:]
-        return count
 
     def forget(self, moment: int) -> None:
         """The kernel calls the pages of a sync that failed clean, and a power cut forgets them; the size comes some
